@@ -1,0 +1,497 @@
+//! The crate's one error type: opaque, cheap to clone, asked by predicates.
+//!
+//! What must hold: X1. Every message says what happened, where, and what to do next. X2. A clone
+//! answers every predicate as the original does, since one failed group fails all its events.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a handler may fail with: any error at all.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a call did not do what it was asked.
+///
+/// An outcome such as a duplicate is never an error; see [`Outcome`](crate::Outcome). An error from
+/// `process` means that nothing of this event was kept, unless
+/// [`is_unknown_outcome`](Self::is_unknown_outcome) says that this cannot be known before the event
+/// is delivered again.
+#[derive(Clone)]
+pub struct Error(Arc<Kind>);
+
+enum Kind {
+    Handler(BoxError),
+    Reentrant,
+    Timeout {
+        waited: Duration,
+    },
+    Full {
+        doing: String,
+        source: Option<io::Error>,
+    },
+    Unknown {
+        source: Option<Error>,
+    },
+    Io {
+        doing: String,
+        source: io::Error,
+    },
+    Corrupt {
+        place: String,
+        detail: String,
+    },
+    Locked {
+        dir: String,
+    },
+    NotAStore {
+        dir: String,
+        found: String,
+    },
+    Missing {
+        dir: String,
+    },
+    Newer {
+        what: &'static str,
+        found: u64,
+        known: u64,
+    },
+    Future {
+        ahead_ms: u64,
+        limit_ms: u64,
+    },
+    TypeMismatch {
+        name: String,
+        stored: String,
+        asked: String,
+    },
+    Limit {
+        what: &'static str,
+        got: u64,
+        limit: u64,
+    },
+    Invalid {
+        what: String,
+    },
+    Decode {
+        what: String,
+    },
+    ViewEnded,
+    Closed,
+}
+
+impl Error {
+    fn new(kind: Kind) -> Self {
+        Self(Arc::new(kind))
+    }
+
+    pub(crate) fn handler_failed(source: BoxError) -> Self {
+        // A storage or usage error that the handler merely passed on keeps its own kind.
+        match source.downcast::<Self>() {
+            Ok(own) => *own,
+            Err(other) => Self::new(Kind::Handler(other)),
+        }
+    }
+
+    pub(crate) fn reentrant() -> Self {
+        Self::new(Kind::Reentrant)
+    }
+
+    pub(crate) fn timeout(waited: Duration) -> Self {
+        Self::new(Kind::Timeout { waited })
+    }
+
+    pub(crate) fn full(doing: impl Into<String>) -> Self {
+        Self::new(Kind::Full {
+            doing: doing.into(),
+            source: None,
+        })
+    }
+
+    pub(crate) fn unknown(source: Error) -> Self {
+        Self::new(Kind::Unknown {
+            source: Some(source),
+        })
+    }
+
+    /// Sorts an I/O error by what the user can do about it.
+    pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
+        let doing = doing.into();
+        let full = matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
+        if full {
+            Self::new(Kind::Full {
+                doing,
+                source: Some(source),
+            })
+        } else {
+            Self::new(Kind::Io { doing, source })
+        }
+    }
+
+    pub(crate) fn corrupt(place: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(Kind::Corrupt {
+            place: place.into(),
+            detail: detail.into(),
+        })
+    }
+
+    pub(crate) fn locked(dir: impl Into<String>) -> Self {
+        Self::new(Kind::Locked { dir: dir.into() })
+    }
+
+    pub(crate) fn not_a_store(dir: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::new(Kind::NotAStore {
+            dir: dir.into(),
+            found: found.into(),
+        })
+    }
+
+    pub(crate) fn missing(dir: impl Into<String>) -> Self {
+        Self::new(Kind::Missing { dir: dir.into() })
+    }
+
+    pub(crate) fn newer(what: &'static str, found: u64, known: u64) -> Self {
+        Self::new(Kind::Newer { what, found, known })
+    }
+
+    pub(crate) fn future(ahead_ms: u64, limit_ms: u64) -> Self {
+        Self::new(Kind::Future { ahead_ms, limit_ms })
+    }
+
+    pub(crate) fn type_mismatch(
+        name: impl Into<String>,
+        stored: impl Into<String>,
+        asked: impl Into<String>,
+    ) -> Self {
+        Self::new(Kind::TypeMismatch {
+            name: name.into(),
+            stored: stored.into(),
+            asked: asked.into(),
+        })
+    }
+
+    pub(crate) fn limit(what: &'static str, got: u64, limit: u64) -> Self {
+        Self::new(Kind::Limit { what, got, limit })
+    }
+
+    pub(crate) fn invalid(what: impl Into<String>) -> Self {
+        Self::new(Kind::Invalid { what: what.into() })
+    }
+
+    pub(crate) fn decode(what: impl Into<String>) -> Self {
+        Self::new(Kind::Decode { what: what.into() })
+    }
+
+    pub(crate) fn view_ended() -> Self {
+        Self::new(Kind::ViewEnded)
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self::new(Kind::Closed)
+    }
+
+    /// The handler itself returned an error; [`handler`](Self::handler) recovers it.
+    #[must_use]
+    pub fn is_handler(&self) -> bool {
+        matches!(*self.0, Kind::Handler(_))
+    }
+
+    /// The handler's own error, if it was an `E`.
+    ///
+    /// ```
+    /// # use txinbox::*;
+    /// # use std::time::Duration;
+    /// let inbox = Inbox::in_memory(Retention::at_least(Duration::from_secs(60)))?;
+    /// let consumer = inbox.consumer("billing")?;
+    /// let event = Event::unchecked(EventId::text("order-1")?);
+    /// let error = consumer
+    ///     .process(&event, |_| Err::<(), _>(std::fmt::Error.into()))
+    ///     .unwrap_err();
+    /// assert!(error.is_handler());
+    /// assert_eq!(error.handler::<std::fmt::Error>(), Some(&std::fmt::Error));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn handler<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match &*self.0 {
+            Kind::Handler(source) => source.downcast_ref::<E>(),
+            _ => None,
+        }
+    }
+
+    /// A write call was made from inside a handler of the same store.
+    #[must_use]
+    pub fn is_reentrant(&self) -> bool {
+        matches!(*self.0, Kind::Reentrant)
+    }
+
+    /// The writer was not free within [`Consumer::max_wait`](crate::Consumer::max_wait).
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(*self.0, Kind::Timeout { .. })
+    }
+
+    /// The disk is full: nothing was kept, duplicates and reads go on, deliver again later.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match &*self.0 {
+            Kind::Full { .. } => true,
+            Kind::Unknown {
+                source: Some(source),
+            } => source.is_full(),
+            _ => false,
+        }
+    }
+
+    /// The commit failed in a way that leaves open whether it is durable. Deliver the event again:
+    /// the answer will then be the truth.
+    #[must_use]
+    pub fn is_unknown_outcome(&self) -> bool {
+        matches!(*self.0, Kind::Unknown { .. })
+    }
+
+    /// A file of the store is damaged; the message names the place.
+    #[must_use]
+    pub fn is_corrupt(&self) -> bool {
+        match &*self.0 {
+            Kind::Corrupt { .. } => true,
+            Kind::Unknown {
+                source: Some(source),
+            } => source.is_corrupt(),
+            _ => false,
+        }
+    }
+
+    /// The device failed a read, a write or a sync.
+    #[must_use]
+    pub fn is_io(&self) -> bool {
+        match &*self.0 {
+            Kind::Io { .. } => true,
+            Kind::Unknown {
+                source: Some(source),
+            } => source.is_io(),
+            _ => false,
+        }
+    }
+
+    /// Another process, or another handle in this one, has the directory open.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        matches!(*self.0, Kind::Locked { .. })
+    }
+
+    /// The directory holds something that is not a store of this crate.
+    #[must_use]
+    pub fn is_not_a_store(&self) -> bool {
+        matches!(*self.0, Kind::NotAStore { .. })
+    }
+
+    /// There is no store here, and `open_existing` does not create one.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(*self.0, Kind::Missing { .. })
+    }
+
+    /// The store, or the application state in it, was written by a newer version.
+    #[must_use]
+    pub fn is_newer_format(&self) -> bool {
+        matches!(*self.0, Kind::Newer { .. })
+    }
+
+    /// The event's own time lies too far ahead to be believed; it was not claimed.
+    #[must_use]
+    pub fn is_future(&self) -> bool {
+        matches!(*self.0, Kind::Future { .. })
+    }
+
+    /// A keyspace was asked for with other key or value types than it was created with.
+    #[must_use]
+    pub fn is_type_mismatch(&self) -> bool {
+        matches!(*self.0, Kind::TypeMismatch { .. })
+    }
+
+    /// Something is larger than a documented limit.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        matches!(*self.0, Kind::Limit { .. })
+    }
+
+    /// An argument can never be accepted, such as an empty event id.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        matches!(*self.0, Kind::Invalid { .. })
+    }
+
+    /// Stored bytes do not decode as the type that was asked for.
+    #[must_use]
+    pub fn is_decode(&self) -> bool {
+        matches!(*self.0, Kind::Decode { .. })
+    }
+
+    /// The view held back too much free space and was ended; open a new one.
+    #[must_use]
+    pub fn is_view_ended(&self) -> bool {
+        matches!(*self.0, Kind::ViewEnded)
+    }
+
+    /// The inbox was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(*self.0, Kind::Closed)
+    }
+
+    /// Delivering the same event again later can succeed without anybody changing anything.
+    ///
+    /// True for a full disk, an unknown outcome, a device error and a writer that was busy. False
+    /// for a handler's own error: only the application knows whether that can pass.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match &*self.0 {
+            Kind::Unknown {
+                source: Some(source),
+            } => !source.is_corrupt(),
+            Kind::Full { .. } | Kind::Io { .. } | Kind::Timeout { .. } | Kind::Unknown { .. } => {
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// How long to wait before the next delivery, where [`is_retryable`](Self::is_retryable).
+    #[must_use]
+    pub fn backoff(&self) -> Duration {
+        match &*self.0 {
+            Kind::Full { .. } => Duration::from_secs(5),
+            Kind::Timeout { waited } => (*waited).max(Duration::from_millis(50)),
+            _ => Duration::from_millis(200),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Kind::Handler(source) => write!(f, "the handler failed, nothing was kept: {source}"),
+            Kind::Reentrant => f.write_str(
+                "a write call was made from inside a handler of the same inbox; use the handler's \
+                 own transaction, or make the call after it has returned",
+            ),
+            Kind::Timeout { waited } => write!(
+                f,
+                "the writer was not free within {} ms; deliver the event again later",
+                waited.as_millis()
+            ),
+            Kind::Full { doing, source } => {
+                write!(f, "the disk is full while {doing}")?;
+                if let Some(source) = source {
+                    write!(f, " ({source})")?;
+                }
+                f.write_str("; nothing was kept: make room and deliver the event again")
+            }
+            Kind::Unknown { source } => {
+                f.write_str("whether this commit is durable is unknown")?;
+                if let Some(source) = source {
+                    write!(f, " ({source})")?;
+                }
+                f.write_str("; deliver the event again: the answer will be the truth")
+            }
+            Kind::Io { doing, source } => write!(
+                f,
+                "the device failed while {doing}: {source}; the store recovers by itself when the \
+                 device allows, so deliver the event again"
+            ),
+            Kind::Corrupt { place, detail } => write!(
+                f,
+                "damaged: {place}: {detail}; stop using this store and restore a backup"
+            ),
+            Kind::Locked { dir } => write!(
+                f,
+                "{dir} is open in another process or another handle; one process at a time may \
+                 open a store, so share the handle or stop the other process"
+            ),
+            Kind::NotAStore { dir, found } => write!(
+                f,
+                "{dir} is not a txinbox store and not empty (it holds {found}); choose an empty \
+                 or new directory"
+            ),
+            Kind::Missing { dir } => write!(
+                f,
+                "there is no store at {dir}; check the path, or create one with open()"
+            ),
+            Kind::Newer { what, found, known } => write!(
+                f,
+                "{what} has version {found}, this program knows {known}; nothing was changed: \
+                 open it with a newer program"
+            ),
+            Kind::Future { ahead_ms, limit_ms } => write!(
+                f,
+                "the event's time is {ahead_ms} ms ahead of now, more than the limit of \
+                 {limit_ms} ms; it was not claimed: check the producer's clock and this machine's"
+            ),
+            Kind::TypeMismatch {
+                name,
+                stored,
+                asked,
+            } => write!(
+                f,
+                "keyspace {name:?} holds {stored}, not {asked}; open it with its own types, or \
+                 migrate it with Builder::state_version"
+            ),
+            Kind::Limit { what, got, limit } => {
+                write!(f, "{what} is {got}, the limit is {limit}; nothing was kept")
+            }
+            Kind::Invalid { what } => f.write_str(what),
+            Kind::Decode { what } => write!(f, "stored bytes do not decode: {what}"),
+            Kind::ViewEnded => f.write_str(
+                "this view was ended because it held back too much free space; open a new one",
+            ),
+            Kind::Closed => f.write_str("the inbox was closed; open it again"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &*self.0 {
+            Kind::Handler(_) => "Handler",
+            Kind::Reentrant => "Reentrant",
+            Kind::Timeout { .. } => "Timeout",
+            Kind::Full { .. } => "Full",
+            Kind::Unknown { .. } => "UnknownOutcome",
+            Kind::Io { .. } => "Io",
+            Kind::Corrupt { .. } => "Corrupt",
+            Kind::Locked { .. } => "Locked",
+            Kind::NotAStore { .. } => "NotAStore",
+            Kind::Missing { .. } => "Missing",
+            Kind::Newer { .. } => "NewerFormat",
+            Kind::Future { .. } => "Future",
+            Kind::TypeMismatch { .. } => "TypeMismatch",
+            Kind::Limit { .. } => "Limit",
+            Kind::Invalid { .. } => "Invalid",
+            Kind::Decode { .. } => "Decode",
+            Kind::ViewEnded => "ViewEnded",
+            Kind::Closed => "Closed",
+        };
+        f.debug_tuple(kind).field(&self.to_string()).finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0 {
+            Kind::Handler(source) => Some(&**source),
+            Kind::Io { source, .. }
+            | Kind::Full {
+                source: Some(source),
+                ..
+            } => Some(source),
+            Kind::Unknown {
+                source: Some(source),
+            } => Some(source),
+            _ => None,
+        }
+    }
+}

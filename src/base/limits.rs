@@ -1,0 +1,48 @@
+//! Every limit of the crate, in one place and checked against the others at compile time.
+//!
+//! Each is tested at n-1, n and n+1 (tests/limits.rs).
+
+/// Bytes of an event id as the application gives it.
+pub(crate) const EVENT_ID_MAX_BYTES: usize = 65_535;
+/// Ids of one event besides its first.
+pub(crate) const ALIASES_MAX: usize = 64;
+/// Bytes of a name of a consumer or keyspace (UTF-8).
+pub(crate) const NAME_MAX_BYTES: usize = 255;
+/// Bytes of a key of application state.
+pub(crate) const KEY_MAX_BYTES: usize = 64 << 10;
+/// Bytes of a value of application state.
+pub(crate) const VALUE_MAX_BYTES: usize = 64 << 20;
+/// Bytes of a stored result, unless the builder lowers it.
+pub(crate) const RESULT_MAX_BYTES: usize = 16 << 20;
+/// Bytes that one event may stage: keys, values, result.
+pub(crate) const EVENT_STAGED_MAX_BYTES: usize = 256 << 20;
+/// Consumers of one store, over its whole life.
+pub(crate) const CONSUMERS_MAX: u32 = 1 << 20;
+/// Keyspaces of one store, over its whole life.
+pub(crate) const KEYSPACES_MAX: u32 = 1 << 16;
+/// Retention classes of one store.
+pub(crate) const CLASSES_MAX: u16 = 64;
+/// Events in one group; past it the group is full and closes.
+pub(crate) const GROUP_MAX_EVENTS: usize = 4_096;
+/// Staged bytes in one group; past it the group is full and closes.
+pub(crate) const GROUP_MAX_BYTES: usize = 8 << 20;
+/// Buckets of claims per retention class.
+pub(crate) const BUCKETS_MAX: usize = 9;
+/// Live runs per retention class.
+pub(crate) const RUNS_MAX: usize = 16;
+/// Claims in one partition of a run; bounds what sealing and merging hold in memory.
+pub(crate) const PARTITION_MAX_CLAIMS: usize = 1 << 17;
+/// Claims kept in memory before they must be sealed, unless the builder says otherwise.
+pub(crate) const RECENT_MAX_CLAIMS: usize = 1 << 20;
+/// Shortest retention window; anything shorter is a mistake in units.
+pub(crate) const RETENTION_MIN_MS: u64 = 1_000;
+/// Longest retention window short of for ever: a thousand years.
+pub(crate) const RETENTION_MAX_MS: u64 = 1_000 * 365 * 24 * 3_600_000;
+/// This crate's release: an earlier wall clock is not to be believed (2026-12-01).
+pub(crate) const RELEASE_WALL_MS: i64 = 1_796_083_200_000;
+
+const _: () = assert!(EVENT_ID_MAX_BYTES == u16::MAX as usize);
+const _: () = assert!(EVENT_STAGED_MAX_BYTES >= VALUE_MAX_BYTES + KEY_MAX_BYTES);
+const _: () = assert!(RUNS_MAX > BUCKETS_MAX);
+const _: () = assert!(RETENTION_MIN_MS < RETENTION_MAX_MS);
+const _: () = assert!(GROUP_MAX_EVENTS * (1 + ALIASES_MAX) < RECENT_MAX_CLAIMS);

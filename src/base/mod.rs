@@ -1,0 +1,13 @@
+//! The ground every other layer stands on: error, limits, ids, hashing, byte codecs, and the seams
+//! for clock, randomness and thread synchronisation.
+//!
+//! Owns no state. May be called by every layer; calls none of them.
+
+pub(crate) mod clock;
+pub(crate) mod codec;
+pub(crate) mod error;
+pub(crate) mod hash;
+pub(crate) mod ids;
+pub(crate) mod limits;
+pub(crate) mod random;
+pub(crate) mod sync;

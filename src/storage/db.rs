@@ -1,0 +1,339 @@
+//! The one redb database: ordered tables of bytes, snapshots, and write transactions.
+//!
+//! What must hold:
+//! S1. A durable commit is two-phase with quick repair: with one-phase commits a failed sync and a
+//!     later power cut left images that did not open. S2. After any error of a write the database is
+//!     dropped and opened again before anything else is written. S3. A panic inside redb, which a
+//!     damaged file can cause, becomes an error that says so.
+//!
+//! Called by `claims` and `engine`. No redb type leaves this file.
+
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableHandle};
+
+use super::disk::DiskFile;
+use super::redb_file::RedbFile;
+use crate::base::error::Error;
+
+type Bytes = &'static [u8];
+
+fn definition(name: &str) -> TableDefinition<'_, Bytes, Bytes> {
+    TableDefinition::new(name)
+}
+
+/// Runs `f` against redb, turning its error, or a panic that damage caused, into ours.
+fn guard<T, E: Into<redb::Error>>(
+    doing: &str,
+    f: impl FnOnce() -> Result<T, E>,
+) -> Result<T, Error> {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(e)) => Err(sort_error(doing, e.into())),
+        Err(panic) => {
+            let detail = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no detail");
+            Err(Error::corrupt(
+                FILE,
+                format!("redb stopped while {doing}: {detail}"),
+            ))
+        }
+    }
+}
+
+const FILE: &str = "the database file";
+
+fn sort_error(doing: &str, error: redb::Error) -> Error {
+    match error {
+        redb::Error::Io(source) => Error::io(doing, source),
+        redb::Error::PreviousIo => Error::io(
+            doing,
+            std::io::Error::other("an earlier write or sync failed"),
+        ),
+        redb::Error::DatabaseAlreadyOpen => Error::locked(FILE),
+        redb::Error::UpgradeRequired(found) => {
+            Error::newer("the database file's own format", u64::from(found), 0)
+        }
+        other => Error::corrupt(FILE, format!("{other} while {doing}")),
+    }
+}
+
+/// The open database.
+pub(crate) struct Db {
+    inner: redb::Database,
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Db")
+    }
+}
+
+impl Db {
+    /// Opens the database in `file`, or makes one if the file is empty.
+    pub(crate) fn open(file: Box<dyn DiskFile>, cache_bytes: usize) -> Result<Self, Error> {
+        guard("opening it", || {
+            redb::Builder::new()
+                .set_cache_size(cache_bytes)
+                .create_with_backend(RedbFile(file))
+                .map(|inner| Self { inner })
+        })
+    }
+
+    /// A snapshot of the last commit, durable or not.
+    pub(crate) fn read(&self) -> Result<ReadTxn, Error> {
+        guard("opening a snapshot", || self.inner.begin_read()).map(|txn| ReadTxn { txn })
+    }
+
+    /// A write transaction; waits for another to end.
+    ///
+    /// A commit that is not durable becomes so with the next durable one, and is lost by a crash
+    /// before that.
+    pub(crate) fn write(&self, durable: bool) -> Result<WriteTxn, Error> {
+        let mut txn = guard("beginning a write", || self.inner.begin_write())?;
+        if durable {
+            txn.set_two_phase_commit(true);
+            txn.set_quick_repair(true);
+        } else {
+            guard("setting durability", || {
+                txn.set_durability(redb::Durability::None)
+            })?;
+        }
+        Ok(WriteTxn { txn })
+    }
+
+    /// Checks every page's checksum; reads the whole file.
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
+        match guard("checking every page", || self.inner.check_integrity())? {
+            true => Ok(()),
+            false => Err(Error::corrupt(
+                FILE,
+                "the space map did not match and was rebuilt",
+            )),
+        }
+    }
+}
+
+/// A snapshot.
+pub(crate) struct ReadTxn {
+    txn: redb::ReadTransaction,
+}
+
+impl std::fmt::Debug for ReadTxn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReadTxn")
+    }
+}
+
+impl ReadTxn {
+    /// The table of that name, if it exists in this snapshot.
+    pub(crate) fn table(&self, name: &str) -> Result<Option<ReadTable>, Error> {
+        guard("opening a table", || {
+            match self.txn.open_table(definition(name)) {
+                Ok(inner) => Ok(Some(ReadTable { inner })),
+                Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+                Err(e) => Err(e),
+            }
+        })
+    }
+
+    /// The names of all tables.
+    pub(crate) fn table_names(&self) -> Result<Vec<String>, Error> {
+        guard("listing tables", || {
+            Ok::<_, redb::StorageError>(
+                self.txn
+                    .list_tables()?
+                    .map(|t| t.name().to_owned())
+                    .collect(),
+            )
+        })
+    }
+}
+
+/// Bytes held by a snapshot.
+pub(crate) struct Value<'a>(redb::AccessGuard<'a, Bytes>);
+
+impl Value<'_> {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.value()
+    }
+}
+
+/// A row held by a snapshot: key and value.
+pub(crate) type Row<'a> = (Value<'a>, Value<'a>);
+
+/// The bounds of a scan.
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// A table of a snapshot; keeps the snapshot alive.
+pub(crate) struct ReadTable {
+    inner: redb::ReadOnlyTable<Bytes, Bytes>,
+}
+
+impl std::fmt::Debug for ReadTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ReadTable({})", self.inner.name())
+    }
+}
+
+impl ReadTable {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value<'static>>, Error> {
+        guard("reading a row", || self.inner.get(key)).map(|v| v.map(Value))
+    }
+
+    /// The last row whose key is at most `key`.
+    pub(crate) fn floor(&self, key: &[u8]) -> Result<Option<Row<'static>>, Error> {
+        guard("reading a row", || {
+            self.inner.range::<&[u8]>(..=key)?.next_back().transpose()
+        })
+        .map(|row| row.map(|(k, v)| (Value(k), Value(v))))
+    }
+
+    /// The rows between the bounds, in key order.
+    pub(crate) fn range(&self, bounds: Bounds<'_>) -> Result<Rows, Error> {
+        guard("opening a scan", || self.inner.range::<&[u8]>(bounds)).map(|inner| Rows { inner })
+    }
+
+    pub(crate) fn len(&self) -> Result<u64, Error> {
+        guard("counting rows", || self.inner.len())
+    }
+}
+
+/// A scan of a snapshot's table, from either end.
+pub(crate) struct Rows {
+    inner: redb::Range<'static, Bytes, Bytes>,
+}
+
+fn row<'a>(
+    step: Option<
+        Result<(redb::AccessGuard<'a, Bytes>, redb::AccessGuard<'a, Bytes>), redb::StorageError>,
+    >,
+) -> Result<Option<Row<'a>>, redb::StorageError> {
+    Ok(step.transpose()?.map(|(k, v)| (Value(k), Value(v))))
+}
+
+impl Iterator for Rows {
+    type Item = Result<Row<'static>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        guard("scanning", || row(self.inner.next())).transpose()
+    }
+}
+
+impl DoubleEndedIterator for Rows {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        guard("scanning", || row(self.inner.next_back())).transpose()
+    }
+}
+
+/// A write transaction; dropping it drops all it wrote.
+pub(crate) struct WriteTxn {
+    txn: redb::WriteTransaction,
+}
+
+impl WriteTxn {
+    /// The table of that name, made if it is absent. Open a table once per transaction.
+    pub(crate) fn table(&self, name: &str) -> Result<WriteTable<'_>, Error> {
+        guard("opening a table", || self.txn.open_table(definition(name)))
+            .map(|inner| WriteTable { inner })
+    }
+
+    /// Frees a whole table; reads all its leaves. False if there was none.
+    pub(crate) fn delete_table(&self, name: &str) -> Result<bool, Error> {
+        guard("deleting a table", || {
+            self.txn.delete_table(definition(name))
+        })
+    }
+
+    /// After an error the transaction may or may not have become durable.
+    pub(crate) fn commit(self) -> Result<(), Error> {
+        guard("committing", || self.txn.commit())
+    }
+
+    pub(crate) fn abort(self) -> Result<(), Error> {
+        guard("aborting", || self.txn.abort())
+    }
+}
+
+/// A table of a write transaction.
+pub(crate) struct WriteTable<'t> {
+    inner: redb::Table<'t, Bytes, Bytes>,
+}
+
+impl WriteTable<'_> {
+    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        guard("writing a row", || self.inner.insert(key, value).map(drop))
+    }
+
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Result<bool, Error> {
+        guard("removing a row", || {
+            self.inner.remove(key).map(|old| old.is_some())
+        })
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        guard("reading a row", || {
+            self.inner.get(key).map(|v| v.map(|v| v.value().to_vec()))
+        })
+    }
+
+    pub(crate) fn len(&self) -> Result<u64, Error> {
+        guard("counting rows", || self.inner.len())
+    }
+
+    /// Appends rows behind the last one; their keys must ascend, and lie above every stored key.
+    /// Much cheaper than `insert`, since neighbours share their pages' writing.
+    pub(crate) fn append<'r>(
+        &mut self,
+        rows: impl IntoIterator<Item = (&'r [u8], &'r [u8])>,
+    ) -> Result<(), Error> {
+        guard("appending rows", || {
+            let mut cursor = self.inner.upper_bound_mut(Bound::<&[u8]>::Unbounded)?;
+            for (key, value) in rows {
+                cursor
+                    .insert_before(key, value)
+                    .map_err(redb::Error::from)?;
+            }
+            cursor.close().map_err(redb::Error::from)
+        })
+    }
+
+    /// Removes all rows between the bounds. Read them through a snapshot first, so that the write
+    /// transaction does not wait for cold pages.
+    pub(crate) fn remove_range(&mut self, bounds: Bounds<'_>) -> Result<(), Error> {
+        guard("removing rows", || {
+            self.inner.retain_in::<&[u8], _>(bounds, |_, _| false)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::disk::{Disk, MemoryDisk};
+
+    #[test]
+    fn tables_append_scan_and_remove() -> Result<(), Error> {
+        let disk = MemoryDisk::default();
+        let db = Db::open(disk.open("db", true).unwrap(), 1 << 20)?;
+        let txn = db.write(true)?;
+        let rows: Vec<[u8; 2]> = (0..1000_u16).map(u16::to_be_bytes).collect();
+        txn.table("t")?
+            .append(rows.iter().map(|r| (&r[..], &r[..])))?;
+        txn.commit()?;
+        let txn = db.write(false)?;
+        let gone = (Bound::Unbounded, Bound::Excluded(&[1, 0][..]));
+        txn.table("t")?.remove_range(gone)?;
+        txn.commit()?;
+        let table = db.read()?.table("t")?.unwrap();
+        assert_eq!(table.len()?, 1000 - 256);
+        assert_eq!(table.floor(&[9, 9])?.unwrap().0.bytes(), [3, 231]);
+        assert!(table.floor(&[0, 9])?.is_none());
+        assert!(db.read()?.table("u")?.is_none());
+        Ok(())
+    }
+}
