@@ -9,5 +9,6 @@ pub(crate) mod error;
 pub(crate) mod hash;
 pub(crate) mod ids;
 pub(crate) mod limits;
+pub(crate) mod metrics;
 pub(crate) mod random;
 pub(crate) mod sync;

@@ -29,6 +29,15 @@ impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(imp::PoisonError::into_inner)
     }
+
+    /// The lock, unless somebody has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(imp::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(imp::TryLockError::WouldBlock) => None,
+        }
+    }
 }
 
 /// A reader-writer lock that ignores poisoning.

@@ -14,8 +14,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableHandle};
 
 use super::disk::DiskFile;
-use super::redb_file::RedbFile;
+use super::redb_file::{Health, RedbFile};
 use crate::base::error::Error;
+use crate::base::sync::{Arc, Ordering};
 
 type Bytes = &'static [u8];
 
@@ -54,6 +55,7 @@ fn sort_error(doing: &str, error: redb::Error) -> Error {
             doing,
             std::io::Error::other("an earlier write or sync failed"),
         ),
+        redb::Error::DatabaseClosed => Error::view_ended(),
         redb::Error::DatabaseAlreadyOpen => Error::locked(FILE),
         redb::Error::UpgradeRequired(found) => {
             Error::newer("the database file's own format", u64::from(found), 0)
@@ -65,6 +67,7 @@ fn sort_error(doing: &str, error: redb::Error) -> Error {
 /// The open database.
 pub(crate) struct Db {
     inner: redb::Database,
+    health: Arc<Health>,
 }
 
 impl std::fmt::Debug for Db {
@@ -76,17 +79,27 @@ impl std::fmt::Debug for Db {
 impl Db {
     /// Opens the database in `file`, or makes one if the file is empty.
     pub(crate) fn open(file: Box<dyn DiskFile>, cache_bytes: usize) -> Result<Self, Error> {
-        guard("opening it", || {
-            redb::Builder::new()
-                .set_cache_size(cache_bytes)
-                .create_with_backend(RedbFile(file))
-                .map(|inner| Self { inner })
-        })
+        let health = Arc::new(Health::default());
+        let file = RedbFile::new(file, health.clone());
+        let inner = guard("opening it", || {
+            redb::Builder::new().set_cache_size(cache_bytes).create_with_backend(file)
+        })?;
+        Ok(Self { inner, health })
+    }
+
+    /// Bytes written to the file since it was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.health.written_bytes.get()
+    }
+
+    /// Whether any read, write or sync has failed; then only opening anew helps.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.health.failed.load(Ordering::SeqCst)
     }
 
     /// A snapshot of the last commit, durable or not.
     pub(crate) fn read(&self) -> Result<ReadTxn, Error> {
-        guard("opening a snapshot", || self.inner.begin_read()).map(|txn| ReadTxn { txn })
+        guard("opening a snapshot", || self.inner.begin_read()).map(|txn| ReadTxn { txn, health: self.health.clone() })
     }
 
     /// A write transaction; waits for another to end.
@@ -121,6 +134,7 @@ impl Db {
 /// A snapshot.
 pub(crate) struct ReadTxn {
     txn: redb::ReadTransaction,
+    health: Arc<Health>,
 }
 
 impl std::fmt::Debug for ReadTxn {
@@ -139,6 +153,16 @@ impl ReadTxn {
                 Err(e) => Err(e),
             }
         })
+    }
+
+    /// Bytes written to its database's file.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.health.written_bytes.get()
+    }
+
+    /// Whether its database has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.health.failed.load(Ordering::SeqCst)
     }
 
     /// The names of all tables.

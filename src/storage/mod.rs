@@ -3,7 +3,11 @@
 //! Owns everything durable. Called by `claims` and `engine`; calls only `base`. redb's types do not
 //! leave this folder.
 
+pub(crate) mod batch;
 pub(crate) mod db;
+pub(crate) mod directory;
 pub(crate) mod disk;
+pub(crate) mod header;
 mod redb_file;
 pub(crate) mod snapshot;
+pub(crate) mod tables;

@@ -1,36 +1,75 @@
 //! Carries redb's reads and writes to a file of the disk seam.
 //!
-//! Owns nothing else: the directory's own lock excludes other processes, so no byte ranges are
-//! locked here.
+//! Owns the gate that ends a database: once redb has closed its file, a snapshot that outlived it
+//! can no longer read pages which a successor may be writing. The directory's own lock excludes
+//! other processes, so no byte ranges are locked here.
 
 use std::io;
 
 use redb::StorageBackend;
 
 use super::disk::DiskFile;
+use crate::base::metrics::Counter;
+use crate::base::sync::{Arc, AtomicBool, Ordering, RwLock};
 
 /// One file of the seam as redb sees it.
 #[derive(Debug)]
-pub(crate) struct RedbFile(pub(crate) Box<dyn DiskFile>);
+pub(crate) struct RedbFile {
+    file: Box<dyn DiskFile>,
+    closed: RwLock<bool>,
+    health: Arc<Health>,
+}
+
+/// What the database's owner wants to know of its file.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    pub(crate) written_bytes: Counter,
+    /// Whether any call has failed: redb then refuses all that follows.
+    pub(crate) failed: AtomicBool,
+}
+
+impl RedbFile {
+    pub(crate) fn new(file: Box<dyn DiskFile>) -> Self {
+        Self {
+            file,
+            closed: RwLock::new(false),
+        }
+    }
+
+    fn open<T>(&self, f: impl FnOnce(&dyn DiskFile) -> io::Result<T>) -> io::Result<T> {
+        let closed = self.closed.read();
+        if *closed {
+            Err(io::Error::other("the database was closed"))
+        } else {
+            f(&*self.file)
+        }
+    }
+}
 
 impl StorageBackend for RedbFile {
     fn len(&self) -> io::Result<u64> {
-        self.0.len()
+        self.open(|file| file.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read_at(offset, out)
+        self.open(|file| file.read_at(offset, out))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.open(|file| file.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync()
+        self.open(|file| file.sync())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write_at(offset, data)
+        self.health.written_bytes.add(data.len() as u64);
+        self.open(|file| file.write_at(offset, data))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        *self.closed.write() = true;
+        Ok(())
     }
 }

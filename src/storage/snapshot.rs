@@ -12,7 +12,8 @@ use crate::base::sync::{Arc, RwLock};
 /// The state of the store after one commit.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    txn: ReadTxn,
+    /// `None` once ended.
+    txn: RwLock<Option<ReadTxn>>,
     tables: RwLock<HashMap<Box<str>, Option<Arc<ReadTable>>>>,
 }
 
@@ -29,7 +30,9 @@ impl Snapshot {
         if let Some(known) = self.tables.read().get(name) {
             return Ok(known.clone());
         }
-        let table = self.txn.table(name)?.map(Arc::new);
+        // The lock is kept, so that a table opened here cannot outlive an `end` in between.
+        let txn = self.txn.read();
+        let table = txn.as_ref().ok_or_else(Error::view_ended)?.table(name)?.map(Arc::new);
         self.tables.write().insert(name.into(), table.clone());
         Ok(table)
     }
@@ -43,6 +46,22 @@ impl Snapshot {
     }
 
     pub(crate) fn table_names(&self) -> Result<Vec<String>, Error> {
-        self.txn.table_names()
+        self.txn.read().as_ref().ok_or_else(Error::view_ended)?.table_names()
+    }
+
+    /// Whether nothing more can be read from it: its database failed, or it was ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.txn.read().as_ref().is_none_or(ReadTxn::has_failed)
+    }
+
+    /// Bytes written to the database's file since it was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.txn.read().as_ref().map_or(0, ReadTxn::written_bytes)
+    }
+
+    /// Lets its pages go; later reads say so.
+    pub(crate) fn end(&self) {
+        *self.txn.write() = None;
+        self.tables.write().clear();
     }
 }

@@ -1,0 +1,21 @@
+//! What users see.
+//!
+//! Owns the public types and their promises; every rule behind them lives in the layers below.
+//! Nothing calls this layer.
+
+pub(crate) mod batch;
+pub(crate) mod builder;
+pub(crate) mod claim;
+pub mod codec;
+pub(crate) mod consumer;
+pub(crate) mod event;
+pub(crate) mod event_id;
+pub(crate) mod inbox;
+pub(crate) mod map;
+pub(crate) mod outcome;
+pub mod stats;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+pub(crate) mod ticket;
+pub(crate) mod tx;
+pub(crate) mod view;

@@ -1,0 +1,200 @@
+//! The transaction that a handler works in.
+
+use std::fmt;
+use std::ops::RangeBounds;
+
+use super::codec::{Key, Value};
+use super::map::{KeyRange, Map, TypedRows, decode_rows, encode_key, encode_value};
+use crate::base::error::Error;
+use crate::engine::Stage;
+
+/// The transaction of one event, handed to its handler.
+///
+/// Everything written here becomes visible and durable together with the event's claim, or not at
+/// all: if the handler returns an error or panics, nothing is kept. Reads see the writes of
+/// this transaction, then those of events handled before it. Memory holds what is written until
+/// the commit; one event may stage at most 256 MiB.
+///
+/// A storage or decoding error sticks: even if the handler swallows it, the event fails with it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use txinbox::{Event, EventId, Inbox, Map, Outcome, Retention};
+/// # let inbox = Inbox::in_memory(Retention::at_least(Duration::from_secs(60)))?;
+/// let balances: Map<u64, i64> = inbox.map("balances")?;
+/// let outcome = inbox.consumer("billing")?.process(
+///     &Event::unchecked(EventId::text("order-1")?),
+///     |tx| {
+///         tx.insert(&balances, &7, &100)?;
+///         tx.update(&balances, &7, |b| b.map(|b| b - 30))?;
+///         Ok(tx.get(&balances, &7)?)
+///     },
+/// )?;
+/// assert!(matches!(outcome, Outcome::Applied(Some(70), _)));
+/// # Ok::<(), txinbox::Error>(())
+/// ```
+pub struct Tx<'t> {
+    pub(crate) stage: Stage<'t>,
+}
+
+impl fmt::Debug for Tx<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tx")
+    }
+}
+
+impl Tx<'_> {
+    /// The value under `key`, or `None`.
+    ///
+    /// # Errors
+    /// A failed read; a damaged value ([`is_corrupt`](Error::is_corrupt)); bytes that are no `V`
+    /// ([`is_decode`](Error::is_decode)).
+    pub fn get<K, V>(&mut self, map: &Map<K, V>, key: &K) -> Result<Option<V::Owned>, Error>
+    where
+        K: Key + ?Sized,
+        V: Value + ?Sized,
+    {
+        let bytes = self.stage.get(&map.space, &encode_key(key))?;
+        let value = bytes.map(|b| V::decode(&b)).transpose();
+        self.stage.note(value)
+    }
+
+    /// Puts `value` under `key`, in place of what was there.
+    ///
+    /// # Errors
+    /// A key above 64 KiB, a value above 64 MiB, or more than 256 MiB in one event
+    /// ([`is_limit`](Error::is_limit)).
+    pub fn insert<K, V>(&mut self, map: &Map<K, V>, key: &K, value: &V) -> Result<(), Error>
+    where
+        K: Key + ?Sized,
+        V: Value + ?Sized,
+    {
+        let value = self.stage.note(encode_value(value))?;
+        self.stage.insert(&map.space, encode_key(key), &value)
+    }
+
+    /// Removes `key`; one that is absent stays so.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub fn remove<K, V>(&mut self, map: &Map<K, V>, key: &K) -> Result<(), Error>
+    where
+        K: Key + ?Sized,
+        V: Value + ?Sized,
+    {
+        self.stage.remove(&map.space, encode_key(key))
+    }
+
+    /// Replaces the value under `key` by what `change` makes of it; `None` removes the key.
+    /// Returns the new value.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get) and [`insert`](Self::insert).
+    pub fn update<K, V, N>(
+        &mut self,
+        map: &Map<K, V>,
+        key: &K,
+        change: impl FnOnce(Option<V::Owned>) -> Option<N>,
+    ) -> Result<Option<N>, Error>
+    where
+        K: Key + ?Sized,
+        V: Value + ?Sized,
+        N: std::borrow::Borrow<V>,
+    {
+        let new = change(self.get(map, key)?);
+        match &new {
+            Some(value) => self.insert(map, key, value.borrow())?,
+            None => self.remove(map, key)?,
+        }
+        Ok(new)
+    }
+
+    /// The first `limit` entries of `range`, in key order.
+    ///
+    /// To go on, scan again from [`Bound::Excluded`](std::ops::Bound::Excluded) of the last key.
+    /// For keys without a size, such as `str`, give the range as a pair of bounds, or `..`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::ops::Bound::{Excluded, Unbounded};
+    /// # use txinbox::{Event, EventId, Inbox, Map, Retention};
+    /// # let inbox = Inbox::in_memory(Retention::at_least(Duration::from_secs(60)))?;
+    /// let stock: Map<str, u32> = inbox.map("stock")?;
+    /// inbox.consumer("stock")?.process(&Event::unchecked(EventId::text("e")?), |tx| {
+    ///     for (name, n) in [("bolt", 1), ("nut", 2), ("pin", 3)] {
+    ///         tx.insert(&stock, name, &n)?;
+    ///     }
+    ///     let page = tx.scan(&stock, .., 2)?;
+    ///     assert_eq!(page, [("bolt".to_owned(), 1), ("nut".to_owned(), 2)]);
+    ///     let rest = tx.scan(&stock, (Excluded("nut"), Unbounded), 2)?;
+    ///     assert_eq!(rest, [("pin".to_owned(), 3)]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), txinbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn scan<K, V>(
+        &mut self,
+        map: &Map<K, V>,
+        range: impl RangeBounds<K>,
+        limit: usize,
+    ) -> Result<TypedRows<K, V>, Error>
+    where
+        K: Key + ?Sized,
+        V: Value + ?Sized,
+    {
+        self.scan_either_way(map, &range, limit, false)
+    }
+
+    /// As [`scan`](Self::scan), from the end of the range downwards.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn scan_back<K, V>(
+        &mut self,
+        map: &Map<K, V>,
+        range: impl RangeBounds<K>,
+        limit: usize,
+    ) -> Result<TypedRows<K, V>, Error>
+    where
+        K: Key + ?Sized,
+        V: Value + ?Sized,
+    {
+        self.scan_either_way(map, &range, limit, true)
+    }
+
+    fn scan_either_way<K, V>(
+        &mut self,
+        map: &Map<K, V>,
+        range: &impl RangeBounds<K>,
+        limit: usize,
+        reverse: bool,
+    ) -> Result<TypedRows<K, V>, Error>
+    where
+        K: Key + ?Sized,
+        V: Value + ?Sized,
+    {
+        let range = KeyRange::new(range);
+        let rows = self.stage.scan(&map.space, range.bounds(), limit, reverse)?;
+        let rows = decode_rows::<K, V>(rows);
+        self.stage.note(rows)
+    }
+
+    /// Stores bytes that this delivery and every repeat of the event get back from
+    /// [`Claim::result`](crate::Claim::result). The last call counts. Empty bytes are a result too.
+    ///
+    /// # Errors
+    /// More bytes than [`Builder::result_max_bytes`](crate::Builder::result_max_bytes)
+    /// ([`is_limit`](Error::is_limit)).
+    pub fn set_result(&mut self, result: impl Into<Vec<u8>>) -> Result<(), Error> {
+        self.stage.set_result(result.into())
+    }
+
+    /// Keeps nothing of this event if the handler then returns `Ok`, its claim included: the outcome
+    /// is [`Outcome::Skipped`](crate::Outcome::Skipped), and the next delivery is handled as new.
+    pub fn skip(&mut self) {
+        self.stage.skip();
+    }
+}

@@ -1,0 +1,223 @@
+//! Building runs, from recent claims or from older runs, a slice at a time.
+//!
+//! Owns one building under way. What must hold:
+//! BD1. Nothing built is seen before the commit that publishes it; a crash leaves tables whose names
+//!     say that no catalogue knows them. BD2. A row that a tombstone hides, given where its source
+//!     stands, is left out; a tombstone that comes later hides the output too, since its last group lies before.
+//! BD3. Memory holds the rows of one partition, and of a seal once all its recent rows.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::catalogue::{Bucket, Catalogue, Change};
+use super::recent::{Aggregates, Table, aggregates_of, rows_of};
+use super::row::ClaimRow;
+use super::run::{
+    Filter, PartitionMeta, PreparedPartition, Progress, Run, RunMeta, RunName, merge_rows,
+    partitions_for, split_rows,
+};
+use super::state::{Standing, Tombstones, hidden_by};
+use crate::base::error::Error;
+use crate::base::ids::{BucketId, Epoch, RunId, Seq};
+use crate::base::sync::Arc;
+use crate::storage::db::WriteTxn;
+use crate::storage::snapshot::Snapshot;
+
+/// Bytes appended to a partition before the clock is looked at again.
+const STEP_BYTES: usize = 128 << 10;
+
+/// Where the rows of a building come from.
+#[derive(Debug)]
+enum Source {
+    Recent { through: Seq, aggregates: Aggregates },
+    Runs { inputs: Vec<Arc<Run>> },
+}
+
+/// A partition to be prepared.
+#[derive(Debug)]
+struct Part {
+    output: usize,
+    index: u32,
+    /// Rows of a seal; a merge reads its own.
+    rows: Vec<ClaimRow>,
+}
+
+/// A run being built.
+#[derive(Debug)]
+struct Output {
+    bucket: BucketId,
+    name: RunName,
+    first: Seq,
+    last: Seq,
+    partitions: u32,
+    done: Vec<(PartitionMeta, Option<Filter>)>,
+}
+
+/// A building under way.
+#[derive(Debug)]
+pub(crate) struct Build {
+    source: Source,
+    outputs: Vec<Output>,
+    parts: VecDeque<Part>,
+    writing: Option<(usize, PreparedPartition)>,
+}
+
+/// What a finished building changes.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) change: Change,
+    pub(crate) runs: Vec<Arc<Run>>,
+    /// Recent rows up to here no longer count.
+    pub(crate) sealed_through: Option<Seq>,
+    pub(crate) rows: u64,
+    /// Tables of runs that were merged away.
+    pub(crate) garbage: Vec<String>,
+}
+
+impl Build {
+    /// Begins to seal the frozen tables, which end at `through`.
+    pub(crate) fn seal(
+        tables: &[Arc<Table>],
+        through: Seq,
+        tombstones: &Tombstones,
+        epoch: Epoch,
+        mut next_run: impl FnMut() -> RunId,
+    ) -> Self {
+        let first = tables.first().map(|t| t.first_seq()).unwrap_or(through);
+        let mut by_bucket: BTreeMap<BucketId, Vec<ClaimRow>> = BTreeMap::new();
+        for hit in rows_of(tables) {
+            if !hidden_by(tombstones, &hit.row, Standing::At(hit.position)) {
+                by_bucket.entry(hit.bucket).or_default().push(hit.row);
+            }
+        }
+        let mut outputs = Vec::new();
+        let mut parts = VecDeque::new();
+        for (bucket, rows) in by_bucket {
+            let partitions = partitions_for(rows.len() as u64);
+            let name = RunName { epoch, id: next_run() };
+            for (index, rows) in (0..).zip(split_rows(&rows, partitions)) {
+                parts.push_back(Part { output: outputs.len(), index, rows });
+            }
+            let (last, done) = (through, Vec::new());
+            outputs.push(Output { bucket, name, first, last, partitions, done });
+        }
+        let source = Source::Recent { through, aggregates: aggregates_of(tables) };
+        Self { source, outputs, parts, writing: None }
+    }
+
+    /// Begins to merge runs of one bucket.
+    pub(crate) fn merge(bucket: BucketId, inputs: Vec<Arc<Run>>, name: RunName) -> Self {
+        let metas = || inputs.iter().map(|run| run.meta());
+        let partitions = partitions_for(metas().map(|m| m.claims).sum());
+        let output = Output {
+            bucket,
+            name,
+            first: metas().map(|m| m.first).min().unwrap_or_default(),
+            last: metas().map(|m| m.last).max().unwrap_or_default(),
+            partitions,
+            done: Vec::new(),
+        };
+        let parts = (0..partitions).map(|index| Part { output: 0, index, rows: Vec::new() });
+        let parts = parts.collect();
+        Self { source: Source::Runs { inputs }, outputs: vec![output], parts, writing: None }
+    }
+
+    /// Whether a partition waits to be written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Prepares the next partition, outside the write slot; false if none is left.
+    pub(crate) fn prepare(
+        &mut self,
+        snapshot: &Snapshot,
+        tombstones: &Tombstones,
+    ) -> Result<bool, Error> {
+        let Some(part) = self.parts.pop_front() else { return Ok(false) };
+        let Some(output) = self.outputs.get(part.output) else { return Ok(false) };
+        let rows = match &self.source {
+            Source::Recent { .. } => part.rows,
+            Source::Runs { inputs } => {
+                let hidden = |row: &ClaimRow, last: Seq| {
+                    hidden_by(tombstones, row, Standing::InRunThrough(last))
+                };
+                merge_rows(snapshot, inputs, part.index, output.partitions, &hidden)?
+            }
+        };
+        let prepared = PreparedPartition::new(output.name, part.index, output.partitions, &rows)?;
+        self.writing = Some((part.output, prepared));
+        Ok(true)
+    }
+
+    /// Writes the prepared partition while `go_on`. Once it is all written, `written` is to be
+    /// called, after the transaction has committed. True if it is.
+    pub(crate) fn write(
+        &self,
+        txn: &WriteTxn,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<bool, Error> {
+        let Some((_, prepared)) = &self.writing else { return Ok(true) };
+        loop {
+            if prepared.write_slice(txn, STEP_BYTES)? == Progress::Finished {
+                return Ok(true);
+            }
+            if !go_on() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Notes that the prepared partition is in the database.
+    pub(crate) fn written(&mut self) {
+        if let Some((output, prepared)) = self.writing.take()
+            && let Some(output) = self.outputs.get_mut(output)
+        {
+            output.done.push(prepared.finish());
+        }
+    }
+
+    /// The change that publishes what was built.
+    pub(crate) fn finish(self, catalogue: &Catalogue) -> Built {
+        let mut runs = Vec::new();
+        let mut changed: BTreeMap<BucketId, Bucket> = BTreeMap::new();
+        let mut rows = 0;
+        for output in self.outputs {
+            let Some(stored) = catalogue.buckets.get(&output.bucket) else { continue };
+            let (metas, filters): (Vec<_>, Vec<_>) = output.done.into_iter().unzip();
+            let meta = RunMeta::new(output.name, output.first, output.last, metas);
+            rows += meta.claims;
+            let bucket = changed.entry(output.bucket).or_insert_with(|| stored.clone());
+            if meta.claims > 0 {
+                bucket.runs.push(meta.clone());
+                runs.push(Arc::new(Run::built(meta, filters)));
+            }
+        }
+        let mut change = Change::default();
+        let mut sealed_through = None;
+        let mut garbage = Vec::new();
+        match self.source {
+            Source::Recent { through, aggregates } => {
+                for (id, scopes) in aggregates {
+                    let Some(stored) = catalogue.buckets.get(&id) else { continue };
+                    let bucket = changed.entry(id).or_insert_with(|| stored.clone());
+                    for (scope, sum) in scopes {
+                        bucket.owners.entry(scope).or_default().merge(&sum);
+                    }
+                }
+                change.watermark = Some(through);
+                sealed_through = Some(through);
+            }
+            Source::Runs { inputs } => {
+                let gone: Vec<_> = inputs.iter().map(|run| run.meta().name()).collect();
+                for bucket in changed.values_mut() {
+                    bucket.runs.retain(|meta| !gone.contains(&meta.name()));
+                }
+                garbage = inputs
+                    .iter()
+                    .flat_map(|run| run.table_names().map(str::to_owned))
+                    .collect();
+            }
+        }
+        change.buckets = changed.into_values().collect();
+        Built { change, runs, sealed_through, rows, garbage }
+    }
+}

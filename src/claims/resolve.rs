@@ -1,0 +1,232 @@
+//! From an event's ids to what is known of it: new, a duplicate, or something else under its id.
+//!
+//! Owns the rules of identity (guarantee 5). What must hold:
+//! V1. A claim row outranks an alias row of the same hash. V2. An alias row counts only while its
+//!     primary's claim row is stored. V3. An event that meets several primaries is a duplicate if any
+//!     fingerprint matches, else a mismatch.
+
+use std::cell::Cell;
+
+use super::pending::{Pending, PendingClaim, PendingKind};
+use super::row::{ClaimRow, RowKind, StoredResult};
+use super::run::Run;
+use super::state::{RunSet, Standing, State, Stored, Tombstones, hidden_by};
+use crate::base::error::Error;
+use crate::base::ids::{ClassId, Fingerprint, IdHash, Position, Seq, StoreMs, WallMs};
+use crate::base::sync::{Arc, RwLock};
+use crate::storage::snapshot::Snapshot;
+
+/// Where a claim was found.
+#[derive(Clone, Debug)]
+pub(crate) enum Known {
+    Stored(Stored),
+    /// In the group being built.
+    Pending(PendingClaim),
+}
+
+impl Known {
+    pub(crate) fn hash(&self) -> IdHash {
+        match self {
+            Self::Stored(stored) => stored.row.hash,
+            Self::Pending(pending) => pending.hash,
+        }
+    }
+
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        match self {
+            Self::Stored(Stored {
+                row: ClaimRow { kind: RowKind::Claim { fingerprint, .. }, .. },
+                ..
+            }) => *fingerprint,
+            Self::Pending(PendingClaim {
+                kind: PendingKind::Claim { fingerprint, .. }, ..
+            }) => *fingerprint,
+            _ => None,
+        }
+    }
+}
+
+/// What an event's ids say.
+#[derive(Debug)]
+pub(crate) enum Resolution {
+    New,
+    /// `unknown` are those of its ids that nothing was stored under.
+    Duplicate { claim: Known, unknown: Vec<IdHash> },
+    Mismatch { claim: Known },
+}
+
+/// The open group, as far as it can change what an id means.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenGroup<'a> {
+    pub(crate) seq: Seq,
+    pub(crate) pending: &'a Pending,
+}
+
+/// Looks ids up, in the open group if there is one and in all that is durable.
+pub(crate) struct Resolver<'a> {
+    state: &'a RwLock<State>,
+    classes: &'a [ClassId],
+    group: Option<OpenGroup<'a>>,
+    /// A set of runs that is already known to hold nothing under the ids asked for.
+    missed: Option<&'a Arc<RunSet>>,
+    /// Whether any alias row was met: then "new" may end with the group being built.
+    saw_alias: Cell<bool>,
+}
+
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(
+        state: &'a RwLock<State>,
+        classes: &'a [ClassId],
+        group: Option<OpenGroup<'a>>,
+        missed: Option<&'a Arc<RunSet>>,
+    ) -> Self {
+        Self { state, classes, group, missed, saw_alias: Cell::new(false) }
+    }
+
+    /// Whether any alias row was met so far.
+    pub(crate) fn saw_alias(&self) -> bool {
+        self.saw_alias.get()
+    }
+
+    /// What an event with these ids, the first one its own, is.
+    pub(crate) fn resolve(
+        &self,
+        ids: &[IdHash],
+        fingerprint: Option<Fingerprint>,
+    ) -> Result<Resolution, Error> {
+        let mut primaries: Vec<Known> = Vec::new();
+        let mut unknown = Vec::new();
+        for (i, id) in ids.iter().enumerate() {
+            if ids.iter().take(i).any(|earlier| earlier == id) {
+                continue;
+            }
+            match self.claim_under(*id)? {
+                None => unknown.push(*id),
+                Some(claim) if primaries.iter().any(|p| p.hash() == claim.hash()) => {}
+                Some(claim) => primaries.push(claim),
+            }
+        }
+        let matches = |claim: &Known| match (fingerprint, claim.fingerprint()) {
+            (Some(now), Some(then)) => now == then,
+            _ => true,
+        };
+        if let Some(i) = primaries.iter().position(matches) {
+            return Ok(Resolution::Duplicate { claim: primaries.swap_remove(i), unknown });
+        }
+        Ok(match primaries.into_iter().next() {
+            Some(claim) => Resolution::Mismatch { claim },
+            None => Resolution::New,
+        })
+    }
+
+    /// The claim that this id stands for, directly or as an alias.
+    pub(crate) fn claim_under(&self, id: IdHash) -> Result<Option<Known>, Error> {
+        let mut primaries = Vec::new();
+        if let Some(claim) = self.rows(id, self.missed, &mut primaries)? {
+            return Ok(Some(claim));
+        }
+        for primary in primaries {
+            self.saw_alias.set(true);
+            if let Some(claim) = self.rows(primary, None, &mut Vec::new())? {
+                return Ok(Some(claim));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The claim row under a hash; the primaries of its alias rows go to `aliases`.
+    fn rows(
+        &self,
+        hash: IdHash,
+        missed: Option<&Arc<RunSet>>,
+        aliases: &mut Vec<IdHash>,
+    ) -> Result<Option<Known>, Error> {
+        if let Some(claim) = self.pending_rows(hash, aliases) {
+            return Ok(Some(claim));
+        }
+        let (runs, tombstones, snapshot) = {
+            let state = self.state.read();
+            let mut found = None;
+            state.recent.find(hash, &mut |hit| {
+                let standing = Standing::At(hit.position);
+                if found.is_some() || self.is_hidden(&state.tombstones, &hit.row, standing) {
+                    return;
+                }
+                match hit.row.kind {
+                    RowKind::Alias { primary } => aliases.push(primary),
+                    RowKind::Claim { .. } => {
+                        let (row, class) = (hit.row, hit.class);
+                        found = Some(Known::Stored(Stored { row, class, standing }));
+                    }
+                }
+            });
+            if found.is_some() || missed.is_some_and(|runs| Arc::ptr_eq(runs, &state.runs)) {
+                return Ok(found);
+            }
+            (state.runs.clone(), state.tombstones.clone(), state.snapshot.clone())
+        };
+        self.sealed_rows(hash, &runs, &tombstones, &snapshot, aliases)
+    }
+
+    fn pending_rows(&self, hash: IdHash, aliases: &mut Vec<IdHash>) -> Option<Known> {
+        let group = self.group?;
+        for pending in group.pending.find(hash) {
+            let hidden = |hash| group.pending.tombstone(hash).is_some_and(|t| pending.place < t);
+            match pending.kind {
+                PendingKind::Claim { .. } if !hidden(hash) => {
+                    return Some(Known::Pending(pending.clone()));
+                }
+                PendingKind::Alias { primary } if !hidden(hash) && !hidden(primary) => {
+                    aliases.push(primary);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn sealed_rows(
+        &self,
+        hash: IdHash,
+        runs: &RunSet,
+        tombstones: &Tombstones,
+        snapshot: &Snapshot,
+        aliases: &mut Vec<IdHash>,
+    ) -> Result<Option<Known>, Error> {
+        let mut rows = Vec::new();
+        for class in self.classes {
+            for run in runs.get(class).map(Vec::as_slice).unwrap_or_default() {
+                if !run.maybe(hash) {
+                    continue;
+                }
+                rows.clear();
+                run.find(snapshot, hash, &mut rows)?;
+                let standing = Standing::InRunThrough(run.meta().last);
+                for row in rows.iter().filter(|r| !self.is_hidden(tombstones, r, standing)) {
+                    match row.kind {
+                        RowKind::Alias { primary } => aliases.push(primary),
+                        RowKind::Claim { .. } => {
+                            let (row, class) = (*row, *class);
+                            return Ok(Some(Known::Stored(Stored { row, class, standing })));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Hidden by a durable tombstone, or by one of the open group, which stands after all stored.
+    fn is_hidden(&self, tombstones: &Tombstones, row: &ClaimRow, standing: Standing) -> bool {
+        if hidden_by(tombstones, row, standing) {
+            return true;
+        }
+        let Some(group) = self.group else { return false };
+        let primary = match row.kind {
+            RowKind::Alias { primary } => Some(primary),
+            RowKind::Claim { .. } => None,
+        };
+        group.pending.tombstone(row.hash).is_some()
+            || primary.is_some_and(|p| group.pending.tombstone(p).is_some())
+    }
+}

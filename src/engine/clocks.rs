@@ -1,0 +1,51 @@
+//! The store time of every retention class.
+//!
+//! Owns the running clocks, apart from the write side, so that a reader never waits for a handler to
+//! tell how old a claim is. What must hold: CL1. Store time never goes back while the store is open,
+//! whatever the machine's clocks do, recoveries included.
+
+use std::collections::BTreeMap;
+
+use crate::base::clock::Clock;
+use crate::base::ids::{ClassId, StoreMs};
+use crate::base::sync::Mutex;
+use crate::claims::store_time::{Saved, StoreClock};
+
+/// The clocks by class.
+#[derive(Debug, Default)]
+pub(crate) struct Clocks {
+    by_class: Mutex<BTreeMap<ClassId, StoreClock>>,
+}
+
+impl Clocks {
+    /// Goes on from what the mark saved; once per process start.
+    pub(crate) fn resume(
+        saved: &[(ClassId, Saved)],
+        classes: &BTreeMap<ClassId, Option<u64>>,
+        clock: &dyn Clock,
+    ) -> Self {
+        let resumed = saved.iter().map(|(class, saved)| {
+            let retention_ms = classes.get(class).copied().flatten();
+            (*class, StoreClock::resume(*saved, retention_ms, clock.wall_ms(), clock.boot_ms()))
+        });
+        Self { by_class: Mutex::new(resumed.collect()) }
+    }
+
+    /// Store time of a class now; a class never met before begins at zero.
+    pub(crate) fn now(&self, class: ClassId, clock: &dyn Clock) -> StoreMs {
+        let boot_ms = clock.boot_ms();
+        let mut by_class = self.by_class.lock();
+        by_class.entry(class).or_insert_with(|| StoreClock::new(boot_ms)).now(boot_ms)
+    }
+
+    /// What the mark keeps of them.
+    pub(crate) fn save(&self, clock: &dyn Clock) -> Vec<(ClassId, Saved)> {
+        let (wall_ms, boot_ms) = (clock.wall_ms(), clock.boot_ms());
+        let mut by_class = self.by_class.lock();
+        by_class.iter_mut().map(|(class, c)| (*class, c.save(wall_ms, boot_ms))).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_class.lock().is_empty()
+    }
+}

@@ -1,0 +1,55 @@
+//! What happened since the store was opened, counted exactly.
+//!
+//! Owns the counters of the store and of each consumer; `stats` reads them.
+
+use std::collections::BTreeMap;
+
+use crate::base::ids::ConsumerId;
+use crate::base::metrics::{Counter, Histogram};
+use crate::base::sync::{Arc, RwLock};
+
+/// Counters of one consumer.
+#[derive(Debug, Default)]
+pub(crate) struct ConsumerCounters {
+    pub(crate) applied: Counter,
+    pub(crate) duplicates: Counter,
+    pub(crate) mismatches: Counter,
+    pub(crate) too_late: Counter,
+    pub(crate) skipped: Counter,
+    pub(crate) handler_errors: Counter,
+    pub(crate) panics: Counter,
+    pub(crate) other_errors: Counter,
+    pub(crate) lookups: Counter,
+    pub(crate) forgotten: Counter,
+    /// Ages of duplicates at their repeat, in milliseconds of store time.
+    pub(crate) duplicate_ages_ms: Histogram,
+}
+
+/// Counters of the whole store.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) groups: Counter,
+    pub(crate) grouped_events: Counter,
+    pub(crate) failed_commits: Counter,
+    pub(crate) claims_expired: Counter,
+    pub(crate) buckets_forgotten: Counter,
+    pub(crate) claims_sealed: Counter,
+    pub(crate) claims_merged: Counter,
+    pub(crate) slices: Counter,
+    /// Microseconds for which maintenance held the write slot: all, and the longest slice.
+    pub(crate) slices_us: Counter,
+    pub(crate) slice_max_us: Counter,
+    pub(crate) slice_us: Histogram,
+    /// Times that intake waited for maintenance.
+    pub(crate) throttled: Counter,
+    consumers: RwLock<BTreeMap<ConsumerId, Arc<ConsumerCounters>>>,
+}
+
+impl Counters {
+    pub(crate) fn consumer(&self, id: ConsumerId) -> Arc<ConsumerCounters> {
+        if let Some(known) = self.consumers.read().get(&id) {
+            return known.clone();
+        }
+        self.consumers.write().entry(id).or_default().clone()
+    }
+}

@@ -1,0 +1,206 @@
+//! Maintenance: sealing, merging, forgetting and freeing, in slices between groups.
+//!
+//! Owns what is under way and what is to be freed. Run by the store's own thread, by `sweep`, and, where
+//! threads are forbidden, by the callers that close groups; whoever has the lock works.
+//!
+//! What must hold:
+//! MT1. No slice holds the write slot longer than its budget, but for one indivisible step. MT2. Slices
+//!     that build or free are invisible and not durable by themselves; a change that look-ups can see is
+//!     one durable commit. MT3. After a recovery everything under way is dropped and begun again.
+
+mod publish;
+mod slice;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::Engine;
+use crate::base::error::Error;
+use crate::base::ids::{ClassId, Epoch, StoreMs};
+use crate::claims::build::Build;
+use crate::claims::plan::{Planner, Task};
+use crate::claims::run::RunName;
+use crate::claims::state::State;
+use crate::storage::tables::{TableId, is_reclaimable};
+
+/// Something to be freed.
+#[derive(Debug)]
+pub(crate) enum Garbage {
+    /// A table small enough to be freed in one slice.
+    Table(String),
+    /// A table freed row by row; rows up to the key are gone already.
+    Rows { table: String, gone: Option<Vec<u8>> },
+    /// Recent rows that are sealed; those up to the key are gone already.
+    Recent { gone: Option<Vec<u8>> },
+}
+
+/// The work under way.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    /// The opening that it belongs to; `None` before the first step.
+    epoch: Option<Epoch>,
+    build: Option<Build>,
+    garbage: VecDeque<Garbage>,
+}
+
+/// What maintenance did.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SweepReport {
+    pub(crate) buckets_forgotten: u64,
+    pub(crate) claims_forgotten: u64,
+    pub(crate) claims_sealed: u64,
+    pub(crate) claims_merged: u64,
+    pub(crate) tables_freed: u64,
+}
+
+impl SweepReport {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.buckets_forgotten += other.buckets_forgotten;
+        self.claims_forgotten += other.claims_forgotten;
+        self.claims_sealed += other.claims_sealed;
+        self.claims_merged += other.claims_merged;
+        self.tables_freed += other.tables_freed;
+    }
+}
+
+impl Maintenance {
+    pub(crate) fn new(state: &State) -> Result<Self, Error> {
+        let mut fresh = Self { epoch: None, build: None, garbage: VecDeque::new() };
+        fresh.collect_garbage(state)?;
+        Ok(fresh)
+    }
+
+    /// Finds what earlier openings left half built or half freed.
+    fn collect_garbage(&mut self, state: &State) -> Result<(), Error> {
+        let catalogue = &state.catalogue;
+        let live_runs = state.runs.values().flatten().flat_map(|run| run.table_names());
+        let live: std::collections::HashSet<String> = live_runs
+            .map(str::to_owned)
+            .chain(catalogue.results.keys().map(|id| TableId::Results(*id).name()))
+            .collect();
+        self.garbage.clear();
+        self.garbage.push_back(Garbage::Recent { gone: None });
+        for table in state.snapshot.table_names()? {
+            if is_reclaimable(&table) && !live.contains(&table) {
+                self.garbage.push_back(Garbage::for_table(table));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Garbage {
+    fn for_table(table: String) -> Self {
+        if crate::claims::run::parse_table_name(&table).is_some() {
+            Self::Table(table)
+        } else {
+            Self::Rows { table, gone: None }
+        }
+    }
+}
+
+impl Engine {
+    /// One small piece of work; `None` if nothing is due.
+    pub(crate) fn maintain_step(&self) -> Result<Option<SweepReport>, Error> {
+        self.check_open()?;
+        if self.slot.is_mine() {
+            return Err(Error::reentrant());
+        }
+        let mut work = self.maintenance.lock();
+        self.step(&mut work)
+    }
+
+    /// As `maintain_step`, unless somebody else is at it already.
+    pub(crate) fn try_maintain_step(&self) {
+        if let Some(mut work) = self.maintenance.try_lock() {
+            // What failed here fails again, and is reported, at the next commit or sweep.
+            let _ = self.step(&mut work);
+        }
+    }
+
+    /// Works until nothing is due or something fails.
+    pub(crate) fn maintain_until_idle(&self) {
+        while let Ok(Some(_)) = self.maintain_step() {}
+    }
+
+    fn step(&self, work: &mut Maintenance) -> Result<Option<SweepReport>, Error> {
+        let epoch = self.core_epoch()?;
+        if work.epoch != Some(epoch) {
+            work.build = None;
+            work.collect_garbage(&self.state.read())?;
+            work.epoch = Some(epoch);
+        }
+        if let Some(build) = &mut work.build {
+            if build.is_writing() {
+                return self.write_slice(work).map(Some);
+            }
+            let (snapshot, tombstones) = {
+                let state = self.state.read();
+                (state.snapshot.clone(), state.tombstones.clone())
+            };
+            if build.prepare(&snapshot, &tombstones)? {
+                return Ok(Some(SweepReport::default()));
+            }
+            return self.publish_build(work).map(Some);
+        }
+        let at = |class: ClassId| self.now(class);
+        let task = {
+            let state = self.state.read();
+            let recent_max_claims = self.config.recent_max_claims;
+            Planner { state: &state, now: &at, recent_max_claims }.next()
+        };
+        match task {
+            Some(task) => self.begin(work, task).map(Some),
+            None => self.free_slice(work),
+        }
+    }
+
+    fn begin(&self, work: &mut Maintenance, task: Task) -> Result<SweepReport, Error> {
+        match task {
+            Task::Forget { buckets, results } => {
+                return self.publish_forgetting(work, &buckets, &results);
+            }
+            Task::Freeze => self.state.write().recent.rotate(),
+            Task::Seal { through } => {
+                let (tables, tombstones) = {
+                    let state = self.state.read();
+                    (state.recent.frozen_through(through), state.tombstones.clone())
+                };
+                let epoch = work.epoch.unwrap_or_default();
+                let next_run = || self.next_run();
+                work.build = Some(Build::seal(&tables, through, &tombstones, epoch, next_run));
+            }
+            Task::Merge { bucket, inputs } => {
+                let name =
+                    RunName { epoch: work.epoch.unwrap_or_default(), id: self.next_run() };
+                work.build = Some(Build::merge(bucket, inputs, name));
+            }
+            Task::Coalesce { older, newer } => self.publish_coalescing(older, newer)?,
+            Task::Retire(hashes) => self.publish_retirement(&hashes)?,
+            Task::LoadFilter(run) => {
+                let snapshot = self.state.read().snapshot.clone();
+                run.load_next_filter(&snapshot)?;
+            }
+        }
+        Ok(SweepReport::default())
+    }
+
+    /// How long until something becomes due by itself; `None` if nothing will.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        let state = self.state.read();
+        let catalogue = &state.catalogue;
+        let buckets = catalogue.buckets.values().flat_map(|b| {
+            let end = state.recent.holds(b.id).then_some(b.end);
+            let expires = catalogue.expires_at(b);
+            end.into_iter().chain(expires).map(|at| (b.class, at)).collect::<Vec<_>>()
+        });
+        let results = catalogue.results.values().filter_map(|b| {
+            Some((b.class, StoreMs(b.end.0.saturating_add(b.retention_ms?))))
+        });
+        let left = buckets.chain(results).filter(|(_, at)| at.0 < u64::MAX);
+        left.map(|(class, at)| Duration::from_millis(at.0.saturating_sub(self.now(class).0)))
+            .min()
+            // Never a busy loop, whatever a clock says.
+            .map(|due| due.max(Duration::from_millis(20)))
+    }
+}

@@ -1,0 +1,104 @@
+//! The mark: the one row that every commit rewrites, from which the store resumes.
+//!
+//! What must hold: M1. It is written in the same transaction as the group whose sequence it bears, so
+//! it tells exactly which groups are in the store. M2. Counters in it never go back.
+
+use crate::base::codec::{Malformed, Reader, Writer, unseal};
+use crate::base::error::Error;
+use crate::base::ids::{BucketId, ClassId, Epoch, RunId, Seq};
+use crate::claims::store_time::Saved;
+use crate::storage::snapshot::Snapshot;
+use crate::storage::tables::TableId;
+
+/// The key of the only row.
+pub(crate) const KEY: &[u8] = b"mark";
+const VERSION: u8 = 1;
+
+/// Where the store stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) seq: Seq,
+    /// The opening that wrote it.
+    pub(crate) epoch: Epoch,
+    pub(crate) next_bucket: BucketId,
+    pub(crate) next_run: RunId,
+    pub(crate) next_results: u32,
+    pub(crate) next_result: u64,
+    /// The clock of each retention class.
+    pub(crate) clocks: Vec<(ClassId, Saved)>,
+}
+
+impl Mark {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u8(VERSION);
+        w.u64(self.seq.0);
+        w.u64(self.epoch.0);
+        w.u64(self.next_bucket.0);
+        w.u64(self.next_run.0);
+        w.u32(self.next_results);
+        w.u64(self.next_result);
+        w.varint(self.clocks.len() as u64);
+        for (class, saved) in &self.clocks {
+            w.u16(class.0);
+            w.bytes(&saved.encode());
+        }
+        w.seal()
+    }
+
+    fn decode(row: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(unseal(row)?);
+        if r.u8()? != VERSION {
+            return Err(Malformed("unknown version of the mark"));
+        }
+        let mut mark = Self {
+            seq: Seq(r.u64()?),
+            epoch: Epoch(r.u64()?),
+            next_bucket: BucketId(r.u64()?),
+            next_run: RunId(r.u64()?),
+            next_results: r.u32()?,
+            next_result: r.u64()?,
+            clocks: Vec::new(),
+        };
+        for _ in 0..r.varint()? {
+            mark.clocks.push((ClassId(r.u16()?), Saved::decode(r.bytes()?)?));
+        }
+        r.finish()?;
+        Ok(mark)
+    }
+
+    /// The stored mark; a store without one has had no commit.
+    pub(crate) fn load(snapshot: &Snapshot) -> Result<Self, Error> {
+        match snapshot.get(&TableId::Mark.name(), KEY)? {
+            None => Ok(Self::default()),
+            Some(row) => {
+                Self::decode(row.bytes()).map_err(|m| Error::corrupt("the mark row", m.0))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_round_trips_and_refuses_every_flip() {
+        let mark = Mark {
+            seq: Seq(1),
+            epoch: Epoch(2),
+            next_bucket: BucketId(3),
+            next_run: RunId(4),
+            next_results: 5,
+            next_result: 7,
+            clocks: vec![(ClassId(6), Saved::default())],
+        };
+        let bytes = mark.encode();
+        assert_eq!(Mark::decode(&bytes), Ok(mark));
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Mark::decode(&bad).is_err());
+        }
+    }
+}

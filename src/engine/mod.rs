@@ -1,0 +1,211 @@
+//! The engine: groups of events, their commits, and the work behind them.
+//!
+//! Owns the write slot, the open group, recovery from failed writes and the maintenance of claims.
+//! Called by `api`; calls `claims`, `storage` and `base`.
+//!
+//! Locks are taken in this order, and none is held while waiting for an earlier one: maintenance,
+//! slot, core, state, registry.
+
+mod backup;
+mod clocks;
+mod commit;
+mod core;
+mod counters;
+mod group;
+mod maintenance;
+mod mark;
+mod names;
+mod overlay;
+mod process;
+mod query;
+mod registry;
+mod results;
+mod slot;
+mod stage;
+mod threads;
+mod totals;
+mod turn;
+mod upkeep;
+
+pub(crate) use backup::restore;
+pub(crate) use counters::{ConsumerCounters, Counters};
+pub(crate) use group::{Committed, Done};
+pub(crate) use maintenance::SweepReport;
+pub(crate) use process::{Delivery, Draft, Handling, Missed, Ran};
+pub(crate) use query::PinnedView;
+pub(crate) use registry::{ConsumerEntry, KeyspaceEntry};
+pub(crate) use results::ResultBytes;
+pub(crate) use stage::{Space, Stage, read_stored, scan_layers};
+
+use std::fmt;
+
+use crate::base::clock::Clock;
+use crate::base::error::Error;
+use crate::base::hash::HashKey;
+use crate::base::ids::{ClassId, StoreMs};
+use crate::base::random::Random;
+use crate::base::sync::{Arc, AtomicBool, Mutex, Ordering, RwLock};
+use crate::claims::policy::Policy;
+use crate::claims::state::State;
+use crate::storage::directory::{Directory, OpenMode};
+use crate::storage::disk::Disk;
+use clocks::Clocks;
+use core::{Core, Opened};
+use maintenance::Maintenance;
+use registry::Registry;
+use slot::Slot;
+use threads::{Bell, Threads};
+
+/// The class of every consumer that has no retention of its own.
+pub(crate) const DEFAULT_CLASS: ClassId = ClassId(0);
+/// An event time may lie this far ahead at most, however long the retention.
+const AHEAD_MAX_MS: u64 = 24 * 3_600_000;
+
+/// The settings of an open store.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) cache_bytes: usize,
+    pub(crate) recent_max_claims: usize,
+    pub(crate) result_max_bytes: usize,
+    /// How long one slice of maintenance may hold the write slot.
+    pub(crate) sweep_budget_us: u64,
+    /// Whether threads may be started at all.
+    pub(crate) threads: bool,
+    /// Bytes written since a view was opened past which the view is ended.
+    pub(crate) view_max_pinned_bytes: u64,
+}
+
+/// An open store.
+pub(crate) struct Engine {
+    pub(crate) config: Config,
+    pub(crate) clock: Arc<dyn Clock>,
+    random: Random,
+    directory: Directory,
+    slot: Slot,
+    core: Mutex<Core>,
+    pub(crate) state: RwLock<State>,
+    pub(crate) registry: RwLock<Registry>,
+    clocks: Clocks,
+    maintenance: Mutex<Maintenance>,
+    pub(crate) counters: Counters,
+    pub(crate) views: query::Views,
+    maintenance_bell: Bell,
+    sync_bell: Bell,
+    threads: Threads,
+    opened_us: u64,
+    closed: AtomicBool,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("directory", &self.directory.describe()).finish()
+    }
+}
+
+/// What the opener asks for, besides the settings.
+pub(crate) struct Opening {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) mode: OpenMode,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Random,
+    pub(crate) policy: Policy,
+    pub(crate) allow_shorter: bool,
+}
+
+impl Engine {
+    /// Opens the store and brings its default retention class to the policy asked for.
+    pub(crate) fn open(opening: Opening, config: Config) -> Result<Arc<Self>, Error> {
+        let Opening { disk, mode, clock, random, policy, allow_shorter } = opening;
+        let directory = Directory::open(disk, mode, &random)?;
+        let Opened { core, state, registry, clocks } = Core::open(&directory, &config, &*clock, &random)?;
+        let maintenance = Maintenance::new(&state)?;
+        let opened_us = clock.stopwatch_us();
+        let engine = Arc::new(Self {
+            config,
+            clock,
+            random,
+            directory,
+            slot: Slot::default(),
+            core: Mutex::new(core),
+            state: RwLock::new(state),
+            registry: RwLock::new(registry),
+            clocks,
+            maintenance: Mutex::new(maintenance),
+            counters: Counters::default(),
+            views: query::Views::default(),
+            maintenance_bell: Bell::default(),
+            sync_bell: Bell::default(),
+            threads: Threads::default(),
+            opened_us,
+            closed: AtomicBool::new(false),
+        });
+        engine.adopt_default_policy(policy, allow_shorter)?;
+        if engine.config.threads {
+            engine.start_maintenance_thread();
+        }
+        Ok(engine)
+    }
+
+    /// Store time of a class now.
+    pub(crate) fn now(&self, class: ClassId) -> StoreMs {
+        self.clocks.now(class, &*self.clock)
+    }
+
+    pub(crate) fn hash_key(&self) -> &HashKey {
+        &self.directory.header().hash_key
+    }
+
+    /// Errs once the store was closed.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(()) }
+    }
+
+    /// How far ahead of now an event's own time may lie.
+    pub(crate) fn ahead_limit_ms(&self, class: ClassId) -> u64 {
+        let retention_ms = self.state.read().catalogue.classes.get(&class).copied().flatten();
+        retention_ms.map_or(AHEAD_MAX_MS, |r| (r / 4).min(AHEAD_MAX_MS))
+    }
+
+    /// Closes the open group, saves the clocks, stops the threads and lets the directory go.
+    /// Closing twice is not an error.
+    pub(crate) fn close(&self) -> Result<(), Error> {
+        if self.slot.is_mine() {
+            return Err(Error::reentrant());
+        }
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.maintenance_bell.stop();
+        self.sync_bell.stop();
+        let saved = self.save_on_close();
+        self.threads.join();
+        saved
+    }
+
+    fn save_on_close(&self) -> Result<(), Error> {
+        self.slot.acquire(&*self.clock, None)?;
+        let mut core = self.core.lock();
+        let mut saved = Ok(());
+        if core.db.is_some() {
+            self.close_group(&mut core);
+            saved = self.save_clocks(&mut core);
+        }
+        // Dropping the database ends the snapshots too: views stop here.
+        core.db = None;
+        core.down = None;
+        drop(core);
+        self.slot.release();
+        saved
+    }
+
+    /// Writes the mark if store time has moved since the last one.
+    fn save_clocks(&self, core: &mut Core) -> Result<(), Error> {
+        if self.clocks.is_empty() {
+            return Ok(());
+        }
+        let mut batch = crate::storage::batch::Batch::default();
+        let mark = core.mark(core.seq, &self.clocks, &*self.clock);
+        batch.put(crate::storage::tables::TableId::Mark, mark::KEY.to_vec(), mark.encode());
+        batch.commit(core.db()?)
+    }
+}

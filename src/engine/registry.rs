@@ -1,0 +1,175 @@
+//! The names of a store: its consumers and keyspaces, and the version of the application's state.
+//!
+//! Owns their catalogue rows. What must hold: N1. A name keeps its number for ever, for hashes and
+//! tables are built on it. N2. A keyspace is opened only with the codecs it was made with.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use crate::base::codec::{Malformed, Reader, Writer, unseal};
+use crate::base::error::Error;
+use crate::base::ids::{ClassId, ConsumerId, Generation, KeyspaceId, Scope};
+use crate::base::limits::{CONSUMERS_MAX, KEYSPACES_MAX, NAME_MAX_BYTES};
+use crate::storage::batch::Batch;
+use crate::storage::snapshot::Snapshot;
+use crate::storage::tables::TableId;
+
+const VERSION: u8 = 1;
+const CONSUMER: u8 = b'c';
+const KEYSPACE: u8 = b'k';
+const STATE_VERSION: &[u8] = b"version-of-state";
+
+/// A registered consumer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConsumerEntry {
+    pub(crate) id: ConsumerId,
+    pub(crate) generation: Generation,
+    /// Every class its claims may lie in; new ones go to the last.
+    pub(crate) classes: Vec<ClassId>,
+}
+
+impl ConsumerEntry {
+    pub(crate) fn scope(&self) -> Scope {
+        Scope { consumer: self.id, generation: self.generation }
+    }
+
+    pub(crate) fn class(&self) -> ClassId {
+        self.classes.last().copied().unwrap_or_default()
+    }
+}
+
+/// A registered keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyspaceEntry {
+    pub(crate) id: KeyspaceId,
+    /// Names and versions of its key and value codecs.
+    pub(crate) codecs: String,
+}
+
+/// All names of a store.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registry {
+    pub(crate) consumers: BTreeMap<String, ConsumerEntry>,
+    pub(crate) keyspaces: BTreeMap<String, KeyspaceEntry>,
+    pub(crate) state_version: u64,
+}
+
+/// An error unless the name can be one.
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
+    if name.is_empty() {
+        return Err(Error::invalid(format!("{what} is empty; give it a name")));
+    }
+    if name.len() > NAME_MAX_BYTES {
+        return Err(Error::limit(what, name.len() as u64, NAME_MAX_BYTES as u64));
+    }
+    Ok(())
+}
+
+fn key(prefix: u8, name: &str) -> Vec<u8> {
+    [&[prefix, b':'], name.as_bytes()].concat()
+}
+
+impl Registry {
+    pub(crate) fn load(snapshot: &Snapshot) -> Result<Self, Error> {
+        let mut registry = Self::default();
+        let Some(table) = snapshot.table(&TableId::Catalogue.name())? else {
+            return Ok(registry);
+        };
+        for row in table.range((Bound::Unbounded, Bound::Unbounded))? {
+            let (key, value) = row?;
+            registry.load_row(key.bytes(), value.bytes()).map_err(|m| {
+                Error::corrupt(format!("catalogue row {}", key.bytes().escape_ascii()), m.0)
+            })?;
+        }
+        Ok(registry)
+    }
+
+    fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Malformed> {
+        let text = |name: &[u8]| {
+            String::from_utf8(name.to_vec()).map_err(|_| Malformed("a name is not UTF-8"))
+        };
+        match key {
+            STATE_VERSION => self.state_version = Reader::new(unseal(value)?).u64()?,
+            [CONSUMER, b':', name @ ..] => {
+                self.consumers.insert(text(name)?, decode_consumer(value)?);
+            }
+            [KEYSPACE, b':', name @ ..] => {
+                let mut r = Reader::new(unseal(value)?);
+                if r.u8()? != VERSION {
+                    return Err(Malformed("unknown version of a keyspace"));
+                }
+                let id = KeyspaceId(r.u32()?);
+                let codecs = text(r.bytes()?)?;
+                r.finish()?;
+                self.keyspaces.insert(text(name)?, KeyspaceEntry { id, codecs });
+            }
+            _ => {} // claims own the other rows
+        }
+        Ok(())
+    }
+
+    pub(crate) fn next_consumer(&self) -> Result<ConsumerId, Error> {
+        let next = self.consumers.values().map(|c| c.id.0 + 1).max().unwrap_or(1);
+        if next > CONSUMERS_MAX {
+            return Err(Error::limit(
+                "the number of consumers",
+                u64::from(next),
+                u64::from(CONSUMERS_MAX),
+            ));
+        }
+        Ok(ConsumerId(next))
+    }
+
+    pub(crate) fn next_keyspace(&self) -> Result<KeyspaceId, Error> {
+        let next = self.keyspaces.values().map(|k| k.id.0 + 1).max().unwrap_or(1);
+        if next > KEYSPACES_MAX {
+            return Err(Error::limit(
+                "the number of keyspaces",
+                u64::from(next),
+                u64::from(KEYSPACES_MAX),
+            ));
+        }
+        Ok(KeyspaceId(next))
+    }
+}
+
+pub(crate) fn put_consumer(batch: &mut Batch, name: &str, entry: &ConsumerEntry) {
+    let mut w = Writer::new();
+    w.u8(VERSION);
+    w.u32(entry.id.0);
+    w.u32(entry.generation.0);
+    w.varint(entry.classes.len() as u64);
+    for class in &entry.classes {
+        w.u16(class.0);
+    }
+    batch.put(TableId::Catalogue, key(CONSUMER, name), w.seal());
+}
+
+fn decode_consumer(value: &[u8]) -> Result<ConsumerEntry, Malformed> {
+    let mut r = Reader::new(unseal(value)?);
+    if r.u8()? != VERSION {
+        return Err(Malformed("unknown version of a consumer"));
+    }
+    let id = ConsumerId(r.u32()?);
+    let generation = Generation(r.u32()?);
+    let mut classes = Vec::new();
+    for _ in 0..r.varint()? {
+        classes.push(ClassId(r.u16()?));
+    }
+    r.finish()?;
+    Ok(ConsumerEntry { id, generation, classes })
+}
+
+pub(crate) fn put_keyspace(batch: &mut Batch, name: &str, entry: &KeyspaceEntry) {
+    let mut w = Writer::new();
+    w.u8(VERSION);
+    w.u32(entry.id.0);
+    w.bytes(entry.codecs.as_bytes());
+    batch.put(TableId::Catalogue, key(KEYSPACE, name), w.seal());
+}
+
+pub(crate) fn put_state_version(batch: &mut Batch, version: u64) {
+    let mut w = Writer::new();
+    w.u64(version);
+    batch.put(TableId::Catalogue, STATE_VERSION.to_vec(), w.seal());
+}

@@ -1,0 +1,185 @@
+//! One event being handled: its staged writes over the open group's over the last durable commit.
+//!
+//! What must hold: H1. Reads see the newest of the three. H2. Nothing leaves here unless the event
+//! succeeds. H3. The first storage error sticks: the event fails with it even if the handler swallows
+//! it.
+
+use super::group::Group;
+use super::overlay::{self, Overlay, Rows, open_value, seal_value};
+use crate::base::error::Error;
+use crate::base::ids::KeyspaceId;
+use crate::base::limits::{
+    EVENT_STAGED_MAX_BYTES, KEY_MAX_BYTES, VALUE_MAX_BYTES,
+};
+use crate::base::sync::Arc;
+use crate::storage::db::Bounds;
+use crate::storage::snapshot::Snapshot;
+
+/// What the handler decided besides its writes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    #[default]
+    Keep,
+    /// Drop everything, the claim included.
+    Skip,
+}
+
+/// A keyspace as a transaction names it.
+#[derive(Clone, Debug)]
+pub(crate) struct Space {
+    pub(crate) id: KeyspaceId,
+    pub(crate) table: Arc<str>,
+}
+
+/// The staging area of one event.
+#[derive(Debug)]
+pub(crate) struct Stage<'g> {
+    own: Overlay,
+    group: &'g Group,
+    snapshot: Arc<Snapshot>,
+    result: Option<Vec<u8>>,
+    result_max_bytes: usize,
+    verdict: Verdict,
+    failed: Option<Error>,
+}
+
+/// What a successful event leaves to its group.
+pub(crate) struct Staged {
+    pub(crate) overlay: Overlay,
+    pub(crate) result: Option<Vec<u8>>,
+    pub(crate) verdict: Verdict,
+}
+
+impl<'g> Stage<'g> {
+    pub(crate) fn new(group: &'g Group, snapshot: Arc<Snapshot>, result_max_bytes: usize) -> Self {
+        Self {
+            own: Overlay::default(),
+            group,
+            snapshot,
+            result: None,
+            result_max_bytes,
+            verdict: Verdict::Keep,
+            failed: None,
+        }
+    }
+
+    /// Remembers the first error, so that the event fails with it.
+    pub(crate) fn note<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        if let (Err(error), None) = (&result, &self.failed) {
+            self.failed = Some(error.clone());
+        }
+        result
+    }
+
+    pub(crate) fn get(&mut self, space: &Space, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let got = self.read(space, key);
+        self.note(got)
+    }
+
+    fn read(&self, space: &Space, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        for layer in [&self.own, &self.group.overlay] {
+            if let Some(put) = layer.get(space.id, key) {
+                return put
+                    .map(|stored| open_value(space.id, key, stored).map(<[u8]>::to_vec))
+                    .transpose();
+            }
+        }
+        read_stored(&self.snapshot, space, key)
+    }
+
+    pub(crate) fn insert(&mut self, space: &Space, key: Vec<u8>, value: &[u8]) -> Result<(), Error> {
+        let checked = self.check_put(&key, value.len());
+        self.note(checked)?;
+        let sealed = seal_value(space.id, &key, value);
+        self.own.stage(space.id, key, Some(sealed));
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, space: &Space, key: Vec<u8>) -> Result<(), Error> {
+        let checked = self.check_put(&key, 0);
+        self.note(checked)?;
+        self.own.stage(space.id, key, None);
+        Ok(())
+    }
+
+    fn check_put(&self, key: &[u8], value_bytes: usize) -> Result<(), Error> {
+        let total = self
+            .own
+            .bytes()
+            .saturating_add(self.result.as_ref().map_or(0, Vec::len))
+            .saturating_add(key.len())
+            .saturating_add(value_bytes);
+        for (what, got, limit) in [
+            ("a key, in bytes,", key.len(), KEY_MAX_BYTES),
+            ("a value, in bytes,", value_bytes, VALUE_MAX_BYTES),
+            ("what one event stages, in bytes,", total, EVENT_STAGED_MAX_BYTES),
+        ] {
+            if got > limit {
+                return Err(Error::limit(what, got as u64, limit as u64));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn scan(
+        &mut self,
+        space: &Space,
+        bounds: Bounds<'_>,
+        limit: usize,
+        reverse: bool,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+        let layers: Vec<&Rows> = [&self.own, &self.group.overlay]
+            .into_iter()
+            .filter_map(|layer| layer.rows(space.id))
+            .collect();
+        let rows = scan_layers(&self.snapshot, space, &layers, bounds, limit, reverse);
+        self.note(rows)
+    }
+
+    pub(crate) fn set_result(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
+        let (got, limit) = (bytes.len(), self.result_max_bytes);
+        if got > limit {
+            let refused = Err(Error::limit("a result, in bytes,", got as u64, limit as u64));
+            return self.note(refused);
+        }
+        self.result = Some(bytes);
+        Ok(())
+    }
+
+    pub(crate) fn skip(&mut self) {
+        self.verdict = Verdict::Skip;
+    }
+
+    /// What is left to the group; an error if any read or write of the handler failed.
+    pub(crate) fn finish(self) -> Result<Staged, Error> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => Ok(Staged { overlay: self.own, result: self.result, verdict: self.verdict }),
+        }
+    }
+}
+
+/// A value as the last durable commit has it.
+pub(crate) fn read_stored(
+    snapshot: &Snapshot,
+    space: &Space,
+    key: &[u8],
+) -> Result<Option<Vec<u8>>, Error> {
+    match snapshot.get(&space.table, key)? {
+        None => Ok(None),
+        Some(stored) => Ok(Some(open_value(space.id, key, stored.bytes())?.to_vec())),
+    }
+}
+
+/// Rows of a snapshot with layers of staged writes over it.
+pub(crate) fn scan_layers(
+    snapshot: &Snapshot,
+    space: &Space,
+    layers: &[&Rows],
+    bounds: Bounds<'_>,
+    limit: usize,
+    reverse: bool,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+    let table = snapshot.table(&space.table)?;
+    overlay::scan(space.id, layers, table.as_deref(), bounds, limit, reverse)
+}

@@ -1,0 +1,121 @@
+//! The engine's own threads: one for maintenance, one that syncs what tickets left open.
+//!
+//! Owns their start, their bells and their end. What must hold: J1. A bell rung while its thread is
+//! busy is heard afterwards. J2. No thread outlives the store, nor keeps it from being dropped.
+
+use std::time::Duration;
+
+use super::Engine;
+use crate::base::sync::{Arc, Condvar, Mutex, thread};
+
+#[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
+enum Call {
+    #[default]
+    Quiet,
+    Rung,
+    Stopped,
+}
+
+/// Wakes one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    call: Mutex<Call>,
+    changed: Condvar,
+}
+
+impl Bell {
+    pub(crate) fn ring(&self) {
+        let mut call = self.call.lock();
+        if *call == Call::Quiet {
+            *call = Call::Rung;
+            self.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        *self.call.lock() = Call::Stopped;
+        self.changed.notify_all();
+    }
+
+    /// Waits for a ring, or for `limit`; false once stopped.
+    fn wait(&self, limit: Option<Duration>) -> bool {
+        let mut call = self.call.lock();
+        if *call == Call::Quiet {
+            call = match limit {
+                Some(limit) => self.changed.wait_timeout(call, limit),
+                None => self.changed.wait(call),
+            };
+        }
+        if *call == Call::Rung {
+            *call = Call::Quiet;
+        }
+        *call != Call::Stopped
+    }
+}
+
+/// The handles to join at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    handles: Mutex<Vec<thread::JoinHandle<()>>>,
+    sync_started: Mutex<bool>,
+}
+
+impl Threads {
+    pub(crate) fn join(&self) {
+        let me = thread::current().id();
+        let handles = std::mem::take(&mut *self.handles.lock());
+        for handle in handles {
+            // The last handle may be dropped on one of these threads; it cannot wait for itself.
+            if handle.thread().id() != me {
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn start_maintenance_thread(self: &Arc<Self>) {
+        let engine = self.clone();
+        let handle = thread::spawn(move || {
+            let mut limit = engine.next_due();
+            while engine.maintenance_bell.wait(limit) {
+                engine.maintain_until_idle();
+                limit = engine.next_due();
+            }
+        });
+        self.threads.handles.lock().push(handle);
+    }
+
+    pub(crate) fn wake_maintenance(&self) {
+        self.maintenance_bell.ring();
+    }
+
+    /// Starts the thread that closes groups which only tickets wait for.
+    pub(crate) fn start_sync_thread(self: &Arc<Self>) {
+        let mut started = self.threads.sync_started.lock();
+        if *started || !self.config.threads {
+            return;
+        }
+        *started = true;
+        let engine = self.clone();
+        let handle = thread::spawn(move || {
+            while engine.sync_bell.wait(None) {
+                engine.sync_open_group();
+            }
+        });
+        self.threads.handles.lock().push(handle);
+    }
+
+    pub(crate) fn wake_sync_thread(&self) {
+        self.sync_bell.ring();
+    }
+
+    /// Closes the open group if there is anything in it.
+    pub(crate) fn sync_open_group(&self) {
+        if let Ok(mut turn) = self.turn(None)
+            && turn.attach_waiting().is_some()
+        {
+            turn.close_group();
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What callers do for the store besides their own events, and calls that concern the whole of it.
+//!
+//! What must hold: KP1. Intake slows down while maintenance is behind; nothing is dropped for it. KP2.
+//! A migration commits its writes together with the version they bring.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::stage::Stage;
+use super::{Engine, maintenance};
+use crate::base::error::{BoxError, Error};
+use crate::base::sync::Arc;
+use crate::claims::run::Run;
+
+impl Engine {
+    /// A little maintenance on a caller's thread, where the store may have none of its own.
+    pub(crate) fn work_a_little(&self) {
+        if !self.config.threads && !self.slot.is_mine() {
+            self.try_maintain_step();
+        }
+    }
+
+    /// Holds a new event up while more claims are in memory than should be.
+    pub(crate) fn throttle(&self) -> Result<(), Error> {
+        let limit = self.config.recent_max_claims + self.config.recent_max_claims / 4;
+        if self.state.read().recent.len() < limit || self.slot.is_mine() {
+            return Ok(());
+        }
+        self.counters.throttled.add(1);
+        while self.state.read().recent.len() >= limit {
+            let step: Option<maintenance::SweepReport> = self.maintain_step()?;
+            if step.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the application's state to `version` if it is below.
+    pub(crate) fn migrate(
+        &self,
+        version: u64,
+        migrate: impl for<'g> FnOnce(u64, Stage<'g>) -> (Stage<'g>, Result<(), BoxError>),
+    ) -> Result<(), Error> {
+        let mut turn = self.turn(None)?;
+        let from = self.registry.read().state_version;
+        if from > version {
+            return Err(Error::newer("the application's state", from, version));
+        }
+        if from == version {
+            return Ok(());
+        }
+        turn.close_group();
+        let core = turn.core();
+        let snapshot = self.state.read().snapshot.clone();
+        let stage = Stage::new(&core.group, snapshot, self.config.result_max_bytes);
+        let (stage, result) = match catch_unwind(AssertUnwindSafe(|| migrate(from, stage))) {
+            Ok(ran) => ran,
+            Err(panic) => {
+                drop(turn);
+                resume_unwind(panic);
+            }
+        };
+        let staged = stage.finish()?;
+        result.map_err(Error::handler_failed)?;
+        core.group.overlay.absorb(staged.overlay);
+        self.stage_state_version(core, version);
+        let done = core.group.done.clone();
+        turn.close_group();
+        done.wait()?;
+        self.registry.write().state_version = version;
+        Ok(())
+    }
+
+    /// Checks every page, every claim and every stored result.
+    pub(crate) fn verify(&self) -> Result<(), Error> {
+        self.check_open()?;
+        let mut turn = self.turn(None)?;
+        turn.close_group();
+        let core = turn.core();
+        core.ready(self, &self.state)?;
+        let (snapshot, runs): (_, Vec<Arc<Run>>) = {
+            let state = self.state.read();
+            (state.snapshot.clone(), state.runs.values().flatten().cloned().collect())
+        };
+        for run in runs {
+            for row in run.scan(&snapshot) {
+                row?;
+            }
+        }
+        self.check_sums(&snapshot, &BTreeMap::new())?;
+        match &mut core.db {
+            Some(db) => db.check(),
+            None => Err(Error::closed()),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! A store's directory: who may use it, what lies in it, and how it comes to be.
+//!
+//! Owns the lock and the file names. What must hold:
+//! F1. A store exists once its database file has its final name; anything less is an unfinished
+//!     creation, holds nothing, and is begun again. F2. A directory that holds anything else is not ours
+//!     and is not touched. F3. Before anything read from the database file is believed, what a dead or
+//!     failed predecessor left in the page cache is made durable.
+
+use super::db::Db;
+use super::disk::{Disk, DiskFile, DiskLock};
+use super::header::Header;
+use super::tables::TableId;
+use crate::base::error::Error;
+use crate::base::random::Random;
+use crate::base::sync::Arc;
+
+const LOCK: &str = "LOCK";
+const HEADER: &str = "txinbox.header";
+const HEADER_NEW: &str = "txinbox.header.new";
+const DATABASE: &str = "txinbox.redb";
+const DATABASE_NEW: &str = "txinbox.redb.new";
+/// Names that may lie about without making a directory somebody else's.
+const UNFINISHED: [&str; 5] = [LOCK, HEADER, HEADER_NEW, DATABASE_NEW, "lost+found"];
+/// redb keeps its roots and the choice between them in the first page.
+const ROOT_PAGE_BYTES: u64 = 4096;
+const STORE_ID_KEY: &[u8] = b"store-id";
+
+/// Whether opening may create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenMode {
+    CreateIfEmpty,
+    ExistingOnly,
+}
+
+/// A directory held by this handle alone.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    disk: Arc<dyn Disk>,
+    header: Header,
+    _lock: Box<dyn DiskLock>,
+}
+
+impl Directory {
+    /// Takes the directory, creating the store if allowed and needed.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        mode: OpenMode,
+        random: &Random,
+    ) -> Result<Self, Error> {
+        Self::open_with(disk, mode, |_| Header::create(random), |_| Ok(()))
+    }
+
+    /// As `open`, with the header of a new store and its first contents from the caller.
+    pub(crate) fn open_with(
+        disk: Arc<dyn Disk>,
+        mode: OpenMode,
+        header: impl FnOnce(&dyn Disk) -> Result<Header, Error>,
+        fill: impl FnOnce(&Db) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        let dir = disk.describe();
+        let exists = match disk.list() {
+            Ok(names) => survey(&dir, &names)?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
+            Err(e) => return Err(Error::io(format!("listing {dir}"), e)),
+        };
+        if !exists {
+            if mode == OpenMode::ExistingOnly {
+                return Err(Error::missing(dir));
+            }
+            disk.create_dir()
+                .map_err(|e| Error::io(format!("creating {dir}"), e))?;
+        }
+        let lock = disk
+            .lock(LOCK)
+            .map_err(|e| Error::io(format!("locking {dir}"), e))?
+            .ok_or_else(|| Error::locked(&dir))?;
+        // Another process may have created it between the survey and the lock.
+        let names = disk
+            .list()
+            .map_err(|e| Error::io(format!("listing {dir}"), e))?;
+        if !survey(&dir, &names)? {
+            create(&*disk, &header(&*disk)?, fill)?;
+        }
+        let header = read_header(&*disk)?;
+        Ok(Self {
+            disk,
+            header,
+            _lock: lock,
+        })
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        self.disk.describe()
+    }
+
+    /// Opens the database. Also the way back after a failed write, once the old one is dropped.
+    pub(crate) fn open_db(&self, cache_bytes: usize) -> Result<Db, Error> {
+        let file = open_file(&*self.disk, DATABASE, false)?;
+        settle(&*file)?;
+        let db = Db::open(file, cache_bytes)?;
+        let stored = match db.read()?.table(&TableId::Catalogue.name())? {
+            Some(table) => table.get(STORE_ID_KEY)?.map(|v| v.bytes().to_vec()),
+            None => None,
+        };
+        if stored.as_deref() != Some(&self.header.store_id.to_le_bytes()[..]) {
+            return Err(Error::corrupt(
+                format!("{}/{DATABASE}", self.describe()),
+                "it does not belong to the header file beside it",
+            ));
+        }
+        Ok(db)
+    }
+
+    /// Length of the database file.
+    pub(crate) fn file_bytes(&self) -> Result<u64, Error> {
+        open_file(&*self.disk, DATABASE, false)?
+            .len()
+            .map_err(|e| Error::io("measuring the database file", e))
+    }
+}
+
+/// Whether the names are those of a store; an error if they are somebody else's.
+fn survey(dir: &str, names: &[String]) -> Result<bool, Error> {
+    if names.iter().any(|n| n == DATABASE) {
+        return Ok(true);
+    }
+    match names.iter().find(|n| !UNFINISHED.contains(&n.as_str())) {
+        Some(foreign) => Err(Error::not_a_store(dir, foreign)),
+        None => Ok(false),
+    }
+}
+
+fn open_file(disk: &dyn Disk, name: &str, create: bool) -> Result<Box<dyn DiskFile>, Error> {
+    disk.open(name, create)
+        .map_err(|e| Error::io(format!("opening {}/{name}", disk.describe()), e))
+}
+
+/// Builds a store under other names and gives it its own last. A crash before the last rename
+/// leaves an unfinished creation, which the next opening begins again.
+fn create(
+    disk: &dyn Disk,
+    header: &Header,
+    fill: impl FnOnce(&Db) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let doing = |e| Error::io(format!("creating a store in {}", disk.describe()), e);
+    for unfinished in [HEADER_NEW, DATABASE_NEW] {
+        disk.remove(unfinished).map_err(doing)?;
+    }
+    let file = open_file(disk, HEADER_NEW, true)?;
+    file.write_at(0, &header.encode()).map_err(doing)?;
+    file.sync().map_err(doing)?;
+    let db = Db::open(open_file(disk, DATABASE_NEW, true)?, 1 << 20)?;
+    fill(&db)?;
+    let txn = db.write(true)?;
+    txn.table(&TableId::Catalogue.name())?
+        .insert(STORE_ID_KEY, &header.store_id.to_le_bytes())?;
+    txn.commit()?;
+    drop(db);
+    open_file(disk, DATABASE_NEW, false)?
+        .sync()
+        .map_err(doing)?;
+    disk.rename(HEADER_NEW, HEADER).map_err(doing)?;
+    disk.sync_dir().map_err(doing)?;
+    disk.rename(DATABASE_NEW, DATABASE).map_err(doing)?;
+    disk.sync_dir().map_err(doing)
+}
+
+fn read_header(disk: &dyn Disk) -> Result<Header, Error> {
+    let place = format!("{}/{HEADER}", disk.describe());
+    let file = match disk.open(HEADER, false) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Error::corrupt(place, "the file is missing"));
+        }
+        Err(e) => return Err(Error::io(format!("opening {place}"), e)),
+    };
+    let reading = |e| Error::io(format!("reading {place}"), e);
+    let len = file.len().map_err(reading)?;
+    if len > ROOT_PAGE_BYTES {
+        return Err(Error::corrupt(place, format!("it is {len} bytes long")));
+    }
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+    file.read_at(0, &mut bytes).map_err(reading)?;
+    Header::decode(&bytes)
+}
+
+/// Makes durable what the first page says before anybody acts on it (F3).
+///
+/// A process killed between redb's second write and its sync, or a sync that failed, leaves a first
+/// page that reads as committed but that a power cut can still take back. The pages it points to were
+/// synced before it was written, so writing this one page again and syncing closes the gap.
+fn settle(file: &dyn DiskFile) -> Result<(), Error> {
+    let doing = |e| Error::io("making the database's root page durable", e);
+    let len = file.len().map_err(doing)?.min(ROOT_PAGE_BYTES);
+    if len > 0 {
+        let mut page = vec![0; usize::try_from(len).unwrap_or_default()];
+        file.read_at(0, &mut page).map_err(doing)?;
+        file.write_at(0, &page).map_err(doing)?;
+    }
+    file.sync().map_err(doing)
+}

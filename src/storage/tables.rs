@@ -1,0 +1,97 @@
+//! The names of all redb tables, in one place.
+//!
+//! What must hold: T1. Names are injective over [`TableId`] and never change: they are on disk.
+
+use crate::base::ids::{Epoch, KeyspaceId, RunId};
+
+/// A table of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum TableId {
+    /// One row: the last group's sequence, the epoch, the clocks, the counters.
+    Mark,
+    /// The catalogue: names, classes, buckets, runs, floors.
+    Catalogue,
+    /// Packed rows of claims not yet sealed, by sequence.
+    Recent,
+    /// Tombstones of forgotten ids, by hash.
+    Tombstones,
+    /// Application state.
+    Keyspace(KeyspaceId),
+    /// Stored results of one result bucket.
+    Results(u32),
+}
+
+impl TableId {
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Mark => "mark".to_owned(),
+            Self::Catalogue => "catalogue".to_owned(),
+            Self::Recent => "recent".to_owned(),
+            Self::Tombstones => "tombstones".to_owned(),
+            Self::Keyspace(id) => format!("state-{id}"),
+            Self::Results(bucket) => format!("results-{bucket}"),
+        }
+    }
+
+    /// A number for the journal's and the backup's bytes: kind in the upper half, index below.
+    pub(crate) fn code(self) -> u64 {
+        let (kind, index) = match self {
+            Self::Mark => (0_u64, 0),
+            Self::Catalogue => (1, 0),
+            Self::Recent => (2, 0),
+            Self::Tombstones => (3, 0),
+            Self::Keyspace(id) => (4, id.0),
+            Self::Results(bucket) => (5, bucket),
+        };
+        kind << 32 | u64::from(index)
+    }
+
+    pub(crate) fn from_code(code: u64) -> Option<Self> {
+        let index = u32::try_from(code & 0xffff_ffff).ok()?;
+        match (code >> 32, index) {
+            (0, 0) => Some(Self::Mark),
+            (1, 0) => Some(Self::Catalogue),
+            (2, 0) => Some(Self::Recent),
+            (3, 0) => Some(Self::Tombstones),
+            (4, id) => Some(Self::Keyspace(KeyspaceId(id))),
+            (5, bucket) => Some(Self::Results(bucket)),
+            _ => None,
+        }
+    }
+}
+
+/// The table of one partition of a run; the epoch tells a half-built one after a crash.
+pub(crate) fn partition_table(epoch: Epoch, run: RunId, partition: u32) -> String {
+    format!("run-{:016x}-{run}-{partition}", epoch.0)
+}
+
+/// Whether a table holds claims or results that the catalogue must name for it to live.
+pub(crate) fn is_reclaimable(name: &str) -> bool {
+    name.starts_with("run-") || name.starts_with("results-") || name.starts_with("state-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_names_are_injective() {
+        let ids = [
+            TableId::Mark,
+            TableId::Catalogue,
+            TableId::Recent,
+            TableId::Tombstones,
+            TableId::Keyspace(KeyspaceId(0)),
+            TableId::Keyspace(KeyspaceId(u32::MAX)),
+            TableId::Results(0),
+            TableId::Results(7),
+        ];
+        let mut names = std::collections::BTreeSet::new();
+        for id in ids {
+            assert_eq!(TableId::from_code(id.code()), Some(id));
+            assert!(names.insert(id.name()));
+        }
+        assert_eq!(TableId::from_code(6 << 32), None);
+        assert_eq!(TableId::from_code(1), None);
+    }
+}
