@@ -1,0 +1,5 @@
+//! What users see.
+
+pub mod codec;
+pub(crate) mod event;
+pub(crate) mod event_id;
