@@ -31,7 +31,7 @@ use crate::storage::tables::TableId;
 pub struct Map<K: ?Sized, V: ?Sized> {
     name: Arc<str>,
     pub(crate) space: Space,
-    types: PhantomData<fn(&K, &V)>,
+    types: PhantomData<(fn() -> *const K, fn() -> *const V)>,
 }
 
 impl<K: ?Sized, V: ?Sized> Clone for Map<K, V> {

@@ -26,6 +26,7 @@ mod threads;
 mod totals;
 mod turn;
 mod upkeep;
+mod verify;
 
 pub(crate) use backup::restore;
 pub(crate) use counters::{ConsumerCounters, Counters};

@@ -3,14 +3,11 @@
 //! What must hold: KP1. Intake slows down while maintenance is behind; nothing is dropped for it. KP2.
 //! A migration commits its writes together with the version they bring.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::stage::Stage;
 use super::{Engine, maintenance};
 use crate::base::error::{BoxError, Error};
-use crate::base::sync::Arc;
-use crate::claims::run::Run;
 
 impl Engine {
     /// A little maintenance on a caller's thread, where the store may have none of its own.
@@ -70,28 +67,5 @@ impl Engine {
         done.wait()?;
         self.registry.write().state_version = version;
         Ok(())
-    }
-
-    /// Checks every page, every claim and every stored result.
-    pub(crate) fn verify(&self) -> Result<(), Error> {
-        self.check_open()?;
-        let mut turn = self.turn(None)?;
-        turn.close_group();
-        let core = turn.core();
-        core.ready(self, &self.state)?;
-        let (snapshot, runs): (_, Vec<Arc<Run>>) = {
-            let state = self.state.read();
-            (state.snapshot.clone(), state.runs.values().flatten().cloned().collect())
-        };
-        for run in runs {
-            for row in run.scan(&snapshot) {
-                row?;
-            }
-        }
-        self.check_sums(&snapshot, &BTreeMap::new())?;
-        match &mut core.db {
-            Some(db) => db.check(),
-            None => Err(Error::closed()),
-        }
     }
 }

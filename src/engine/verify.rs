@@ -1,0 +1,70 @@
+//! Checking a whole store against its checksums.
+//!
+//! Owns no state. Reads everything; for operators, and for the tests' oracle.
+
+use std::ops::Bound;
+
+use super::Engine;
+use super::overlay::open_value;
+use crate::base::error::Error;
+use crate::base::ids::{KeyspaceId, ResultKey};
+use crate::base::sync::Arc;
+use crate::claims::row::StoredResult;
+use crate::claims::run::Run;
+use crate::storage::snapshot::Snapshot;
+use crate::storage::tables::TableId;
+
+impl Engine {
+    /// Checks every claim, value and result, then every page.
+    pub(crate) fn verify(&self) -> Result<(), Error> {
+        self.check_open()?;
+        let mut turn = self.turn(None)?;
+        turn.close_group();
+        let core = turn.core();
+        core.ready(self, &self.state)?;
+        let (snapshot, runs): (_, Vec<Arc<Run>>) = {
+            let state = self.state.read();
+            (state.snapshot.clone(), state.runs.values().flatten().cloned().collect())
+        };
+        for run in runs {
+            for row in run.scan(&snapshot) {
+                row?;
+            }
+        }
+        self.verify_state(&snapshot)?;
+        self.verify_results(&snapshot)?;
+        match &mut core.db {
+            Some(db) => db.check(),
+            None => Err(Error::closed()),
+        }
+    }
+
+    fn verify_state(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        let spaces: Vec<KeyspaceId> =
+            self.registry.read().keyspaces.values().map(|k| k.id).collect();
+        for space in spaces {
+            let Some(table) = snapshot.table(&TableId::Keyspace(space).name())? else { continue };
+            for row in table.range((Bound::Unbounded, Bound::Unbounded))? {
+                let (key, value) = row?;
+                open_value(space, key.bytes(), value.bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn verify_results(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        let buckets: Vec<u32> = self.state.read().catalogue.results.keys().copied().collect();
+        for bucket in buckets {
+            let name = TableId::Results(bucket).name();
+            let Some(table) = snapshot.table(&name)? else { continue };
+            for row in table.range((Bound::Unbounded, Bound::Unbounded))? {
+                let (key, _) = row?;
+                let key = key.bytes().try_into().map(u64::from_be_bytes).map_err(|_| {
+                    Error::corrupt(format!("table {name}"), "a key is not eight bytes long")
+                })?;
+                self.read_result(snapshot, StoredResult::Key(ResultKey(key)))?;
+            }
+        }
+        Ok(())
+    }
+}
