@@ -187,13 +187,8 @@ impl Consumer {
         };
         engine.throttle()?;
         let mut turn = engine.turn(self.max_wait).map_err(|e| self.count_error(e))?;
-        let ran = engine.handle(
-            turn.core(),
-            &self.handling,
-            &delivery,
-            missed.as_ref(),
-            in_tx(handler),
-        );
+        let ran =
+            engine.handle(turn.core(), &self.handling, &delivery, missed.as_ref(), in_tx(handler));
         self.note(&ran);
         let done = if waits { turn.attach_waiting() } else { turn.attach() };
         Ok((ran, done))
@@ -220,7 +215,9 @@ impl Consumer {
         let mut panic = None;
         let mut rest = items.iter();
         while panic.is_none() && !rest.as_slice().is_empty() {
-            if let Err(error) = self.run_group(&mut rest, &event, &mut handler, &mut pending, &mut panic) {
+            if let Err(error) =
+                self.run_group(&mut rest, &event, &mut handler, &mut pending, &mut panic)
+            {
                 let error = self.count_error(error);
                 pending.extend(rest.by_ref().map(|_| (Ran::Failed(error.clone()), None)));
             }

@@ -78,12 +78,7 @@ impl<'a> Event<'a> {
     }
 
     fn recognised_by(id: EventId, recognised_by: Recognised<'a>) -> Self {
-        Self {
-            id,
-            aliases: Vec::new(),
-            recognised_by,
-            time: None,
-        }
+        Self { id, aliases: Vec::new(), recognised_by, time: None }
     }
 
     /// Recognises repeats by your own number instead of the payload's bytes.
@@ -235,10 +230,7 @@ mod tests {
 
         let own = |event: Event<'_>| event.fingerprint(12).payload_fingerprint(&KEY);
         assert_eq!(own(ab), own(ba));
-        assert_eq!(
-            Event::unchecked(id("order-1")).payload_fingerprint(&KEY),
-            None
-        );
+        assert_eq!(Event::unchecked(id("order-1")).payload_fingerprint(&KEY), None);
     }
 
     /// Case H4: a payload's fingerprint is a stored number; it comes from the bytes alone.
@@ -248,18 +240,13 @@ mod tests {
         let fingerprint = event.payload_fingerprint(&KEY);
         assert_eq!(fingerprint, Some(KEY.fingerprint(b"payload")));
         assert_eq!(fingerprint, Some(Fingerprint(0xe60e_69ec_3af0_c0c2)));
-        let elsewhere = Event::new(id("order-2"), b"payload")
-            .at_ms(5)
-            .alias(id("x"));
+        let elsewhere = Event::new(id("order-2"), b"payload").at_ms(5).alias(id("x"));
         assert_eq!(elsewhere.payload_fingerprint(&KEY), fingerprint);
     }
 
     #[test]
     fn builders_keep_what_they_were_given() {
-        let event = Event::new(id("a"), "p")
-            .at_ms(-3)
-            .alias(id("b"))
-            .alias(id("c"));
+        let event = Event::new(id("a"), "p").at_ms(-3).alias(id("b")).alias(id("c"));
         assert_eq!(event.id(), &id("a"));
         assert_eq!(event.aliases(), [id("b"), id("c")]);
         assert_eq!(event.time(), Some(EventMs(-3)));

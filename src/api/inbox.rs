@@ -112,10 +112,7 @@ impl Inbox {
     ///
     /// # Errors
     /// The closure's own; a store that is closed or cannot recover.
-    pub fn read<T, E: From<Error>>(
-        &self,
-        f: impl FnOnce(&View) -> Result<T, E>,
-    ) -> Result<T, E> {
+    pub fn read<T, E: From<Error>>(&self, f: impl FnOnce(&View) -> Result<T, E>) -> Result<T, E> {
         let pinned = self.engine().view()?;
         f(&View { pinned })
     }

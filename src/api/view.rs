@@ -99,14 +99,7 @@ impl View {
     {
         let range = KeyRange::new(range);
         let snapshot = &self.pinned.snapshot;
-        decode_rows::<K, V>(scan_layers(
-            snapshot,
-            &map.space,
-            &[],
-            range.bounds(),
-            limit,
-            reverse,
-        )?)
+        decode_rows::<K, V>(scan_layers(snapshot, &map.space, &[], range.bounds(), limit, reverse)?)
     }
 
     /// How many entries a map has. Takes constant time.

@@ -62,9 +62,7 @@ impl Clock for SystemClock {
         #[cfg(unix)]
         {
             let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-            let whole = u64::try_from(t.tv_sec)
-                .unwrap_or(0)
-                .saturating_mul(1_000_000);
+            let whole = u64::try_from(t.tv_sec).unwrap_or(0).saturating_mul(1_000_000);
             whole.saturating_add(u64::try_from(t.tv_nsec).unwrap_or(0) / 1_000)
         }
         #[cfg(not(unix))]

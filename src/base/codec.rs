@@ -19,9 +19,7 @@ impl Writer {
     }
 
     pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self {
-            buf: Vec::with_capacity(bytes),
-        }
+        Self { buf: Vec::with_capacity(bytes) }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -86,9 +84,8 @@ impl Writer {
 
 /// Checks the CRC-32 that closes `record` and returns what stands before it.
 pub(crate) fn unseal(record: &[u8]) -> Result<&[u8], Malformed> {
-    let (body, crc) = record
-        .split_last_chunk::<4>()
-        .ok_or(Malformed("too short for a checksum"))?;
+    let (body, crc) =
+        record.split_last_chunk::<4>().ok_or(Malformed("too short for a checksum"))?;
     if crc32fast::hash(body) == u32::from_le_bytes(*crc) {
         Ok(body)
     } else {
@@ -117,27 +114,17 @@ impl<'a> Reader<'a> {
 
     /// An error unless everything was read: trailing bytes mean a layout we do not know.
     pub(crate) fn finish(self) -> Result<(), Malformed> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(Malformed("trailing bytes"))
-        }
+        if self.rest.is_empty() { Ok(()) } else { Err(Malformed("trailing bytes")) }
     }
 
     pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let (head, rest) = self
-            .rest
-            .split_at_checked(len)
-            .ok_or(Malformed("cut short"))?;
+        let (head, rest) = self.rest.split_at_checked(len).ok_or(Malformed("cut short"))?;
         self.rest = rest;
         Ok(head)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (head, rest) = self
-            .rest
-            .split_first_chunk::<N>()
-            .ok_or(Malformed("cut short"))?;
+        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed("cut short"))?;
         self.rest = rest;
         Ok(*head)
     }
@@ -205,17 +192,9 @@ mod tests {
         w.varint(300);
         w.bytes(b"ab");
         let bytes = w.finish();
-        assert_eq!(
-            bytes,
-            [
-                1, 2, 0, 3, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0xac, 2, 2, b'a', b'b'
-            ]
-        );
+        assert_eq!(bytes, [1, 2, 0, 3, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0xac, 2, 2, b'a', b'b']);
         let mut r = Reader::new(&bytes);
-        assert_eq!(
-            (r.u8(), r.u16(), r.u32(), r.u64()),
-            (Ok(1), Ok(2), Ok(3), Ok(4))
-        );
+        assert_eq!((r.u8(), r.u16(), r.u32(), r.u64()), (Ok(1), Ok(2), Ok(3), Ok(4)));
         assert_eq!((r.varint(), r.bytes()), (Ok(300), Ok(&b"ab"[..])));
         assert_eq!(r.finish(), Ok(()));
     }

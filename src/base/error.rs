@@ -23,59 +23,20 @@ pub struct Error(Arc<Kind>);
 enum Kind {
     Handler(BoxError),
     Reentrant,
-    Timeout {
-        waited: Duration,
-    },
-    Full {
-        doing: String,
-        source: Option<io::Error>,
-    },
-    Unknown {
-        source: Option<Error>,
-    },
-    Io {
-        doing: String,
-        source: io::Error,
-    },
-    Corrupt {
-        place: String,
-        detail: String,
-    },
-    Locked {
-        dir: String,
-    },
-    NotAStore {
-        dir: String,
-        found: String,
-    },
-    Missing {
-        dir: String,
-    },
-    Newer {
-        what: &'static str,
-        found: u64,
-        known: u64,
-    },
-    Future {
-        ahead_ms: u64,
-        limit_ms: u64,
-    },
-    TypeMismatch {
-        name: String,
-        stored: String,
-        asked: String,
-    },
-    Limit {
-        what: &'static str,
-        got: u64,
-        limit: u64,
-    },
-    Invalid {
-        what: String,
-    },
-    Decode {
-        what: String,
-    },
+    Timeout { waited: Duration },
+    Full { doing: String, source: Option<io::Error> },
+    Unknown { source: Option<Error> },
+    Io { doing: String, source: io::Error },
+    Corrupt { place: String, detail: String },
+    Locked { dir: String },
+    NotAStore { dir: String, found: String },
+    Missing { dir: String },
+    Newer { what: &'static str, found: u64, known: u64 },
+    Future { ahead_ms: u64, limit_ms: u64 },
+    TypeMismatch { name: String, stored: String, asked: String },
+    Limit { what: &'static str, got: u64, limit: u64 },
+    Invalid { what: String },
+    Decode { what: String },
     ViewEnded,
     Closed,
 }
@@ -102,16 +63,11 @@ impl Error {
     }
 
     pub(crate) fn full(doing: impl Into<String>) -> Self {
-        Self::new(Kind::Full {
-            doing: doing.into(),
-            source: None,
-        })
+        Self::new(Kind::Full { doing: doing.into(), source: None })
     }
 
     pub(crate) fn unknown(source: Error) -> Self {
-        Self::new(Kind::Unknown {
-            source: Some(source),
-        })
+        Self::new(Kind::Unknown { source: Some(source) })
     }
 
     /// Sorts an I/O error by what the user can do about it.
@@ -122,20 +78,14 @@ impl Error {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
         );
         if full {
-            Self::new(Kind::Full {
-                doing,
-                source: Some(source),
-            })
+            Self::new(Kind::Full { doing, source: Some(source) })
         } else {
             Self::new(Kind::Io { doing, source })
         }
     }
 
     pub(crate) fn corrupt(place: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::new(Kind::Corrupt {
-            place: place.into(),
-            detail: detail.into(),
-        })
+        Self::new(Kind::Corrupt { place: place.into(), detail: detail.into() })
     }
 
     pub(crate) fn locked(dir: impl Into<String>) -> Self {
@@ -143,10 +93,7 @@ impl Error {
     }
 
     pub(crate) fn not_a_store(dir: impl Into<String>, found: impl Into<String>) -> Self {
-        Self::new(Kind::NotAStore {
-            dir: dir.into(),
-            found: found.into(),
-        })
+        Self::new(Kind::NotAStore { dir: dir.into(), found: found.into() })
     }
 
     pub(crate) fn missing(dir: impl Into<String>) -> Self {
@@ -239,9 +186,7 @@ impl Error {
     pub fn is_full(&self) -> bool {
         match &*self.0 {
             Kind::Full { .. } => true,
-            Kind::Unknown {
-                source: Some(source),
-            } => source.is_full(),
+            Kind::Unknown { source: Some(source) } => source.is_full(),
             _ => false,
         }
     }
@@ -258,9 +203,7 @@ impl Error {
     pub fn is_corrupt(&self) -> bool {
         match &*self.0 {
             Kind::Corrupt { .. } => true,
-            Kind::Unknown {
-                source: Some(source),
-            } => source.is_corrupt(),
+            Kind::Unknown { source: Some(source) } => source.is_corrupt(),
             _ => false,
         }
     }
@@ -270,9 +213,7 @@ impl Error {
     pub fn is_io(&self) -> bool {
         match &*self.0 {
             Kind::Io { .. } => true,
-            Kind::Unknown {
-                source: Some(source),
-            } => source.is_io(),
+            Kind::Unknown { source: Some(source) } => source.is_io(),
             _ => false,
         }
     }
@@ -350,9 +291,7 @@ impl Error {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match &*self.0 {
-            Kind::Unknown {
-                source: Some(source),
-            } => !source.is_corrupt(),
+            Kind::Unknown { source: Some(source) } => !source.is_corrupt(),
             Kind::Full { .. } | Kind::Io { .. } | Kind::Timeout { .. } | Kind::Unknown { .. } => {
                 true
             }
@@ -403,10 +342,9 @@ impl fmt::Display for Error {
                 "the device failed while {doing}: {source}; the store recovers by itself when the \
                  device allows, so deliver the event again"
             ),
-            Kind::Corrupt { place, detail } => write!(
-                f,
-                "damaged: {place}: {detail}; stop using this store and restore a backup"
-            ),
+            Kind::Corrupt { place, detail } => {
+                write!(f, "damaged: {place}: {detail}; stop using this store and restore a backup")
+            }
             Kind::Locked { dir } => write!(
                 f,
                 "{dir} is open in another process or another handle; one process at a time may \
@@ -417,10 +355,9 @@ impl fmt::Display for Error {
                 "{dir} is not a txinbox store and not empty (it holds {found}); choose an empty \
                  or new directory"
             ),
-            Kind::Missing { dir } => write!(
-                f,
-                "there is no store at {dir}; check the path, or create one with open()"
-            ),
+            Kind::Missing { dir } => {
+                write!(f, "there is no store at {dir}; check the path, or create one with open()")
+            }
             Kind::Newer { what, found, known } => write!(
                 f,
                 "{what} has version {found}, this program knows {known}; nothing was changed: \
@@ -431,11 +368,7 @@ impl fmt::Display for Error {
                 "the event's time is {ahead_ms} ms ahead of now, more than the limit of \
                  {limit_ms} ms; it was not claimed: check the producer's clock and this machine's"
             ),
-            Kind::TypeMismatch {
-                name,
-                stored,
-                asked,
-            } => write!(
+            Kind::TypeMismatch { name, stored, asked } => write!(
                 f,
                 "keyspace {name:?} holds {stored}, not {asked}; open it with its own types, or \
                  migrate it with Builder::state_version"
@@ -483,14 +416,8 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
             Kind::Handler(source) => Some(&**source),
-            Kind::Io { source, .. }
-            | Kind::Full {
-                source: Some(source),
-                ..
-            } => Some(source),
-            Kind::Unknown {
-                source: Some(source),
-            } => Some(source),
+            Kind::Io { source, .. } | Kind::Full { source: Some(source), .. } => Some(source),
+            Kind::Unknown { source: Some(source) } => Some(source),
             _ => None,
         }
     }

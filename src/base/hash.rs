@@ -51,20 +51,14 @@ mod tests {
     const KEY: HashKey = HashKey([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
     fn scope(consumer: u32, generation: u32) -> Scope {
-        Scope {
-            consumer: ConsumerId(consumer),
-            generation: Generation(generation),
-        }
+        Scope { consumer: ConsumerId(consumer), generation: Generation(generation) }
     }
 
     /// Case H4: these numbers are on disk; a change here orphans every stored claim.
     #[test]
     fn h4_golden_hashes_never_change() {
         assert_eq!(KEY.fingerprint(b"").0, 0x726f_db47_dd0e_0e31); // the paper's first vector
-        assert_eq!(
-            KEY.fingerprint(&(0..15).collect::<Vec<u8>>()).0,
-            0xa129_ca61_49be_45e5
-        );
+        assert_eq!(KEY.fingerprint(&(0..15).collect::<Vec<u8>>()).0, 0xa129_ca61_49be_45e5);
         let a = KEY.identity(scope(1, 0), b"order-1");
         assert_eq!(a, KEY.identity(scope(1, 0), b"order-1"));
         assert_ne!(a, KEY.identity(scope(0, 1), b"order-1"));

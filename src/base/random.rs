@@ -27,10 +27,7 @@ impl Random {
     pub(crate) fn next_u64(&self) -> Result<u64, Error> {
         match self {
             Self::System => getrandom::u64().map_err(|e| {
-                Error::io(
-                    "reading the system's random generator",
-                    std::io::Error::other(e),
-                )
+                Error::io("reading the system's random generator", std::io::Error::other(e))
             }),
             Self::Seeded(state) => {
                 let step = 0x9E37_79B9_7F4A_7C15_u64;

@@ -68,9 +68,7 @@ impl Condvar {
     }
 
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.0
-            .wait(guard)
-            .unwrap_or_else(imp::PoisonError::into_inner)
+        self.0.wait(guard).unwrap_or_else(imp::PoisonError::into_inner)
     }
 
     /// Waits for at most `limit`; may wake without cause, so the caller checks its condition.
@@ -79,10 +77,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         limit: Duration,
     ) -> MutexGuard<'a, T> {
-        self.0
-            .wait_timeout(guard, limit)
-            .unwrap_or_else(imp::PoisonError::into_inner)
-            .0
+        self.0.wait_timeout(guard, limit).unwrap_or_else(imp::PoisonError::into_inner).0
     }
 
     pub(crate) fn notify_one(&self) {

@@ -211,10 +211,8 @@ impl Build {
                 for bucket in changed.values_mut() {
                     bucket.runs.retain(|meta| !gone.contains(&meta.name()));
                 }
-                garbage = inputs
-                    .iter()
-                    .flat_map(|run| run.table_names().map(str::to_owned))
-                    .collect();
+                garbage =
+                    inputs.iter().flat_map(|run| run.table_names().map(str::to_owned)).collect();
             }
         }
         change.buckets = changed.into_values().collect();

@@ -13,9 +13,7 @@ use super::recent::Aggregate;
 use super::run::RunMeta;
 use crate::base::codec::{Malformed, Reader, Writer, unseal};
 use crate::base::error::Error;
-use crate::base::ids::{
-    BucketId, ClassId, ConsumerId, EventMs, Generation, Scope, Seq, StoreMs,
-};
+use crate::base::ids::{BucketId, ClassId, ConsumerId, EventMs, Generation, Scope, Seq, StoreMs};
 use crate::storage::batch::Batch;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::tables::TableId;

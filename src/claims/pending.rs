@@ -5,9 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::base::ids::{
-    ClassId, EventMs, Fingerprint, IdHash, Place, ResultKey, Scope,
-};
+use crate::base::ids::{ClassId, EventMs, Fingerprint, IdHash, Place, ResultKey, Scope};
 
 /// What the group will store under an id.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -51,8 +51,13 @@ impl Known {
 pub(crate) enum Resolution {
     New,
     /// `unknown` are those of its ids that nothing was stored under.
-    Duplicate { claim: Known, unknown: Vec<IdHash> },
-    Mismatch { claim: Known },
+    Duplicate {
+        claim: Known,
+        unknown: Vec<IdHash>,
+    },
+    Mismatch {
+        claim: Known,
+    },
 }
 
 /// The open group, as far as it can change what an id means.

@@ -69,8 +69,7 @@ impl State {
         let catalogue = Catalogue::load(&snapshot)?;
         let recent = load_recent(&snapshot, catalogue.watermark, recent_max_claims)?;
         let tombstones = Arc::new(load_tombstones(&snapshot)?);
-        let mut state =
-            Self { recent, runs: Arc::default(), tombstones, snapshot, catalogue };
+        let mut state = Self { recent, runs: Arc::default(), tombstones, snapshot, catalogue };
         state.refresh_runs();
         Ok(state)
     }

@@ -119,8 +119,8 @@ struct Source {
 impl Source {
     fn open(path: &Path) -> Result<Self, Error> {
         let place = path.display().to_string();
-        let file = File::open(path)
-            .map_err(|e| Error::io(format!("opening the backup {place}"), e))?;
+        let file =
+            File::open(path).map_err(|e| Error::io(format!("opening the backup {place}"), e))?;
         let mut source = Self { input: BufReader::new(file), place, next: 0 };
         let mut magic = [0; MAGIC.len()];
         source.fill(&mut magic)?;

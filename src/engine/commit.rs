@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use super::Engine;
 use super::core::Core;
 use super::group::{Committed, Group};
 use super::mark;
-use super::Engine;
 use crate::base::error::Error;
 use crate::base::ids::{BucketId, ClassId, IdHash, Place, Position, Seq, StoreMs, WallMs};
 use crate::base::sync::Arc;
@@ -145,7 +145,11 @@ impl Engine {
             batch.extend(TableId::Keyspace(space), rows);
         }
         change.write(&mut batch);
-        batch.put(TableId::Mark, mark::KEY.to_vec(), core.mark(seq, &self.clocks, &*self.clock).encode());
+        batch.put(
+            TableId::Mark,
+            mark::KEY.to_vec(),
+            core.mark(seq, &self.clocks, &*self.clock).encode(),
+        );
         Sealed { batch, change, rows, tombstones, committed: Committed { seq, wall, at } }
     }
 

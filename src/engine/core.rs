@@ -5,11 +5,11 @@
 //!     admitted until the database was dropped and opened again (trap 2 of redb). A3. After healing, the
 //!     image equals what is durable.
 
+use super::Config;
+use super::clocks::Clocks;
 use super::group::Group;
 use super::mark::Mark;
 use super::registry::Registry;
-use super::Config;
-use super::clocks::Clocks;
 use crate::base::clock::Clock;
 use crate::base::error::Error;
 use crate::base::ids::{BucketId, Epoch, RunId, Seq};

@@ -71,9 +71,7 @@ impl Mark {
     pub(crate) fn load(snapshot: &Snapshot) -> Result<Self, Error> {
         match snapshot.get(&TableId::Mark.name(), KEY)? {
             None => Ok(Self::default()),
-            Some(row) => {
-                Self::decode(row.bytes()).map_err(|m| Error::corrupt("the mark row", m.0))
-            }
+            Some(row) => Self::decode(row.bytes()).map_err(|m| Error::corrupt("the mark row", m.0)),
         }
     }
 }

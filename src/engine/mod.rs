@@ -118,7 +118,8 @@ impl Engine {
     pub(crate) fn open(opening: Opening, config: Config) -> Result<Arc<Self>, Error> {
         let Opening { disk, mode, clock, random, policy, allow_shorter } = opening;
         let directory = Directory::open(disk, mode, &random)?;
-        let Opened { core, state, registry, clocks } = Core::open(&directory, &config, &*clock, &random)?;
+        let Opened { core, state, registry, clocks } =
+            Core::open(&directory, &config, &*clock, &random)?;
         let maintenance = Maintenance::new(&state)?;
         let opened_us = clock.stopwatch_us();
         let engine = Arc::new(Self {

@@ -35,9 +35,8 @@ impl Engine {
     ) -> Result<(), Error> {
         let asked = policy.retention_ms;
         let stored = self.state.read().catalogue.classes.get(&DEFAULT_CLASS).copied();
-        let keep = stored.is_some_and(|stored| {
-            asked == stored || (is_shorter(asked, stored) && !allow_shorter)
-        });
+        let keep = stored
+            .is_some_and(|stored| asked == stored || (is_shorter(asked, stored) && !allow_shorter));
         if keep {
             return Ok(());
         }
@@ -65,11 +64,7 @@ impl Engine {
         let seq = Seq(core.seq.0.saturating_add(1));
         change.write(&mut batch);
         let mark = core.mark(seq, &self.clocks, &*self.clock);
-        batch.put(
-            crate::storage::tables::TableId::Mark,
-            super::mark::KEY.to_vec(),
-            mark.encode(),
-        );
+        batch.put(crate::storage::tables::TableId::Mark, super::mark::KEY.to_vec(), mark.encode());
         self.commit_batch(core, seq, &batch)?;
         self.state.write().accept(change);
         Ok(())
@@ -124,8 +119,7 @@ impl Engine {
         let classes = &state.catalogue.classes;
         let asked = policy.retention_ms;
         let current = classes.get(&entry.class()).copied().flatten();
-        let keeps = !is_new
-            && (asked == current || (is_shorter(asked, current) && !allow_shorter));
+        let keeps = !is_new && (asked == current || (is_shorter(asked, current) && !allow_shorter));
         if keeps {
             return Ok(());
         }

@@ -84,8 +84,7 @@ impl Engine {
     /// The durable claim that an id stands for.
     pub(crate) fn lookup(&self, handling: &Handling, id: IdHash) -> Result<Option<Known>, Error> {
         self.check_open()?;
-        let resolver =
-            Resolver::new(&self.state, &handling.classes, None, None);
+        let resolver = Resolver::new(&self.state, &handling.classes, None, None);
         match resolver.claim_under(id) {
             Err(error) if error.is_view_ended() || error.is_io() => {
                 // A recovery replaced the snapshot under us; behind the slot it is over.

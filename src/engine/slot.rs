@@ -38,7 +38,11 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Waits for the slot, for at most `max_wait`.
-    pub(crate) fn acquire(&self, clock: &dyn Clock, max_wait: Option<Duration>) -> Result<(), Error> {
+    pub(crate) fn acquire(
+        &self,
+        clock: &dyn Clock,
+        max_wait: Option<Duration>,
+    ) -> Result<(), Error> {
         let me = thread::current().id();
         let mut state = self.state.lock();
         if state.holder == Some(me) {

@@ -8,9 +8,7 @@ use super::group::Group;
 use super::overlay::{self, Overlay, Rows, open_value, seal_value};
 use crate::base::error::Error;
 use crate::base::ids::KeyspaceId;
-use crate::base::limits::{
-    EVENT_STAGED_MAX_BYTES, KEY_MAX_BYTES, VALUE_MAX_BYTES,
-};
+use crate::base::limits::{EVENT_STAGED_MAX_BYTES, KEY_MAX_BYTES, VALUE_MAX_BYTES};
 use crate::base::sync::Arc;
 use crate::storage::db::Bounds;
 use crate::storage::snapshot::Snapshot;
@@ -87,7 +85,12 @@ impl<'g> Stage<'g> {
         read_stored(&self.snapshot, space, key)
     }
 
-    pub(crate) fn insert(&mut self, space: &Space, key: Vec<u8>, value: &[u8]) -> Result<(), Error> {
+    pub(crate) fn insert(
+        &mut self,
+        space: &Space,
+        key: Vec<u8>,
+        value: &[u8],
+    ) -> Result<(), Error> {
         let checked = self.check_put(&key, value.len());
         self.note(checked)?;
         let sealed = seal_value(space.id, &key, value);

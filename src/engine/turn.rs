@@ -30,9 +30,7 @@ impl Engine {
 
     /// Takes the slot only if nobody has it.
     pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
-        self.slot
-            .try_acquire()
-            .then(|| Turn { engine: self, core: Some(self.core.lock()) })
+        self.slot.try_acquire().then(|| Turn { engine: self, core: Some(self.core.lock()) })
     }
 }
 

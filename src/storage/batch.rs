@@ -24,10 +24,7 @@ const VERSION: u8 = 1;
 
 impl Batch {
     pub(crate) fn put(&mut self, table: TableId, key: Vec<u8>, value: Vec<u8>) {
-        self.tables
-            .entry(table)
-            .or_default()
-            .insert(key, Some(value));
+        self.tables.entry(table).or_default().insert(key, Some(value));
     }
 
     pub(crate) fn remove(&mut self, table: TableId, key: Vec<u8>) {
@@ -51,8 +48,7 @@ impl Batch {
     /// Bytes of keys and values, for limits and statistics.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (TableId, &[u8], Option<&[u8]>)> {
         self.tables.iter().flat_map(|(table, rows)| {
-            rows.iter()
-                .map(|(key, put)| (*table, key.as_slice(), put.as_deref()))
+            rows.iter().map(|(key, put)| (*table, key.as_slice(), put.as_deref()))
         })
     }
 
@@ -113,9 +109,7 @@ impl Batch {
             let mut open = txn.table(&table.name())?;
             if *table == TableId::Recent && rows.values().all(Option::is_some) {
                 // Sequence numbers only ever grow: these rows belong behind all others.
-                let rows = rows
-                    .iter()
-                    .filter_map(|(k, v)| Some((k.as_slice(), v.as_deref()?)));
+                let rows = rows.iter().filter_map(|(k, v)| Some((k.as_slice(), v.as_deref()?)));
                 open.append(rows)?;
                 continue;
             }
@@ -157,11 +151,7 @@ mod tests {
             Just(TableId::Tombstones),
             (0..3_u32).prop_map(|id| TableId::Keyspace(KeyspaceId(id))),
         ];
-        let row = (
-            table,
-            prop::collection::vec(any::<u8>(), 1..5),
-            any::<Option<Vec<u8>>>(),
-        );
+        let row = (table, prop::collection::vec(any::<u8>(), 1..5), any::<Option<Vec<u8>>>());
         prop::collection::vec(row, 0..20).prop_map(|rows| {
             let mut batch = Batch::default();
             for (table, key, put) in rows {
@@ -209,11 +199,7 @@ mod tests {
     #[test]
     fn golden_bytes_and_refusals() {
         let mut batch = Batch::default();
-        batch.put(
-            TableId::Keyspace(KeyspaceId(1)),
-            b"k".to_vec(),
-            b"v".to_vec(),
-        );
+        batch.put(TableId::Keyspace(KeyspaceId(1)), b"k".to_vec(), b"v".to_vec());
         batch.remove(TableId::Catalogue, b"gone".to_vec());
         let bytes = batch.encode();
         let body = [

@@ -38,10 +38,7 @@ fn guard<T, E: Into<redb::Error>>(
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no detail");
-            Err(Error::corrupt(
-                FILE,
-                format!("redb stopped while {doing}: {detail}"),
-            ))
+            Err(Error::corrupt(FILE, format!("redb stopped while {doing}: {detail}")))
         }
     }
 }
@@ -51,10 +48,9 @@ const FILE: &str = "the database file";
 fn sort_error(doing: &str, error: redb::Error) -> Error {
     match error {
         redb::Error::Io(source) => Error::io(doing, source),
-        redb::Error::PreviousIo => Error::io(
-            doing,
-            std::io::Error::other("an earlier write or sync failed"),
-        ),
+        redb::Error::PreviousIo => {
+            Error::io(doing, std::io::Error::other("an earlier write or sync failed"))
+        }
         redb::Error::DatabaseClosed => Error::view_ended(),
         redb::Error::DatabaseAlreadyOpen => Error::locked(FILE),
         redb::Error::UpgradeRequired(found) => {
@@ -99,7 +95,8 @@ impl Db {
 
     /// A snapshot of the last commit, durable or not.
     pub(crate) fn read(&self) -> Result<ReadTxn, Error> {
-        guard("opening a snapshot", || self.inner.begin_read()).map(|txn| ReadTxn { txn, health: self.health.clone() })
+        guard("opening a snapshot", || self.inner.begin_read())
+            .map(|txn| ReadTxn { txn, health: self.health.clone() })
     }
 
     /// A write transaction; waits for another to end.
@@ -112,9 +109,7 @@ impl Db {
             txn.set_two_phase_commit(true);
             txn.set_quick_repair(true);
         } else {
-            guard("setting durability", || {
-                txn.set_durability(redb::Durability::None)
-            })?;
+            guard("setting durability", || txn.set_durability(redb::Durability::None))?;
         }
         Ok(WriteTxn { txn })
     }
@@ -123,10 +118,7 @@ impl Db {
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         match guard("checking every page", || self.inner.check_integrity())? {
             true => Ok(()),
-            false => Err(Error::corrupt(
-                FILE,
-                "the space map did not match and was rebuilt",
-            )),
+            false => Err(Error::corrupt(FILE, "the space map did not match and was rebuilt")),
         }
     }
 }
@@ -146,12 +138,10 @@ impl std::fmt::Debug for ReadTxn {
 impl ReadTxn {
     /// The table of that name, if it exists in this snapshot.
     pub(crate) fn table(&self, name: &str) -> Result<Option<ReadTable>, Error> {
-        guard("opening a table", || {
-            match self.txn.open_table(definition(name)) {
-                Ok(inner) => Ok(Some(ReadTable { inner })),
-                Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
-                Err(e) => Err(e),
-            }
+        guard("opening a table", || match self.txn.open_table(definition(name)) {
+            Ok(inner) => Ok(Some(ReadTable { inner })),
+            Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(e) => Err(e),
         })
     }
 
@@ -169,10 +159,7 @@ impl ReadTxn {
     pub(crate) fn table_names(&self) -> Result<Vec<String>, Error> {
         guard("listing tables", || {
             Ok::<_, redb::StorageError>(
-                self.txn
-                    .list_tables()?
-                    .map(|t| t.name().to_owned())
-                    .collect(),
+                self.txn.list_tables()?.map(|t| t.name().to_owned()).collect(),
             )
         })
     }
@@ -211,10 +198,8 @@ impl ReadTable {
 
     /// The last row whose key is at most `key`.
     pub(crate) fn floor(&self, key: &[u8]) -> Result<Option<Row<'static>>, Error> {
-        guard("reading a row", || {
-            self.inner.range::<&[u8]>(..=key)?.next_back().transpose()
-        })
-        .map(|row| row.map(|(k, v)| (Value(k), Value(v))))
+        guard("reading a row", || self.inner.range::<&[u8]>(..=key)?.next_back().transpose())
+            .map(|row| row.map(|(k, v)| (Value(k), Value(v))))
     }
 
     /// The rows between the bounds, in key order.
@@ -268,9 +253,7 @@ impl WriteTxn {
 
     /// Frees a whole table; reads all its leaves. False if there was none.
     pub(crate) fn delete_table(&self, name: &str) -> Result<bool, Error> {
-        guard("deleting a table", || {
-            self.txn.delete_table(definition(name))
-        })
+        guard("deleting a table", || self.txn.delete_table(definition(name)))
     }
 
     /// After an error the transaction may or may not have become durable.
@@ -294,15 +277,11 @@ impl WriteTable<'_> {
     }
 
     pub(crate) fn remove(&mut self, key: &[u8]) -> Result<bool, Error> {
-        guard("removing a row", || {
-            self.inner.remove(key).map(|old| old.is_some())
-        })
+        guard("removing a row", || self.inner.remove(key).map(|old| old.is_some()))
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        guard("reading a row", || {
-            self.inner.get(key).map(|v| v.map(|v| v.value().to_vec()))
-        })
+        guard("reading a row", || self.inner.get(key).map(|v| v.map(|v| v.value().to_vec())))
     }
 
     pub(crate) fn len(&self) -> Result<u64, Error> {
@@ -318,9 +297,7 @@ impl WriteTable<'_> {
         guard("appending rows", || {
             let mut cursor = self.inner.upper_bound_mut(Bound::<&[u8]>::Unbounded)?;
             for (key, value) in rows {
-                cursor
-                    .insert_before(key, value)
-                    .map_err(redb::Error::from)?;
+                cursor.insert_before(key, value).map_err(redb::Error::from)?;
             }
             cursor.close().map_err(redb::Error::from)
         })
@@ -329,9 +306,7 @@ impl WriteTable<'_> {
     /// Removes all rows between the bounds. Read them through a snapshot first, so that the write
     /// transaction does not wait for cold pages.
     pub(crate) fn remove_range(&mut self, bounds: Bounds<'_>) -> Result<(), Error> {
-        guard("removing rows", || {
-            self.inner.retain_in::<&[u8], _>(bounds, |_, _| false)
-        })
+        guard("removing rows", || self.inner.retain_in::<&[u8], _>(bounds, |_, _| false))
     }
 }
 
@@ -346,8 +321,7 @@ mod tests {
         let db = Db::open(disk.open("db", true).unwrap(), 1 << 20)?;
         let txn = db.write(true)?;
         let rows: Vec<[u8; 2]> = (0..1000_u16).map(u16::to_be_bytes).collect();
-        txn.table("t")?
-            .append(rows.iter().map(|r| (&r[..], &r[..])))?;
+        txn.table("t")?.append(rows.iter().map(|r| (&r[..], &r[..])))?;
         txn.commit()?;
         let txn = db.write(false)?;
         let gone = (Bound::Unbounded, Bound::Excluded(&[1, 0][..]));

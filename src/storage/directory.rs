@@ -67,26 +67,19 @@ impl Directory {
             if mode == OpenMode::ExistingOnly {
                 return Err(Error::missing(dir));
             }
-            disk.create_dir()
-                .map_err(|e| Error::io(format!("creating {dir}"), e))?;
+            disk.create_dir().map_err(|e| Error::io(format!("creating {dir}"), e))?;
         }
         let lock = disk
             .lock(LOCK)
             .map_err(|e| Error::io(format!("locking {dir}"), e))?
             .ok_or_else(|| Error::locked(&dir))?;
         // Another process may have created it between the survey and the lock.
-        let names = disk
-            .list()
-            .map_err(|e| Error::io(format!("listing {dir}"), e))?;
+        let names = disk.list().map_err(|e| Error::io(format!("listing {dir}"), e))?;
         if !survey(&dir, &names)? {
             create(&*disk, &header(&*disk)?, fill)?;
         }
         let header = read_header(&*disk)?;
-        Ok(Self {
-            disk,
-            header,
-            _lock: lock,
-        })
+        Ok(Self { disk, header, _lock: lock })
     }
 
     pub(crate) fn header(&self) -> &Header {
@@ -135,8 +128,7 @@ fn survey(dir: &str, names: &[String]) -> Result<bool, Error> {
 }
 
 fn open_file(disk: &dyn Disk, name: &str, create: bool) -> Result<Box<dyn DiskFile>, Error> {
-    disk.open(name, create)
-        .map_err(|e| Error::io(format!("opening {}/{name}", disk.describe()), e))
+    disk.open(name, create).map_err(|e| Error::io(format!("opening {}/{name}", disk.describe()), e))
 }
 
 /// Builds a store under other names and gives it its own last. A crash before the last rename
@@ -156,13 +148,10 @@ fn create(
     let db = Db::open(open_file(disk, DATABASE_NEW, true)?, 1 << 20)?;
     fill(&db)?;
     let txn = db.write(true)?;
-    txn.table(&TableId::Catalogue.name())?
-        .insert(STORE_ID_KEY, &header.store_id.to_le_bytes())?;
+    txn.table(&TableId::Catalogue.name())?.insert(STORE_ID_KEY, &header.store_id.to_le_bytes())?;
     txn.commit()?;
     drop(db);
-    open_file(disk, DATABASE_NEW, false)?
-        .sync()
-        .map_err(doing)?;
+    open_file(disk, DATABASE_NEW, false)?.sync().map_err(doing)?;
     disk.rename(HEADER_NEW, HEADER).map_err(doing)?;
     disk.sync_dir().map_err(doing)?;
     disk.rename(DATABASE_NEW, DATABASE).map_err(doing)?;

@@ -63,20 +63,12 @@ impl Header {
         // Version and features first: a newer layout may well close with another checksum.
         let format = r.u32().map_err(damaged)?;
         if format > FORMAT {
-            return Err(Error::newer(
-                "the store's format",
-                u64::from(format),
-                u64::from(FORMAT),
-            ));
+            return Err(Error::newer("the store's format", u64::from(format), u64::from(FORMAT)));
         }
         let incompatible = r.u64().map_err(damaged)?;
         let body = unseal(bytes).map_err(damaged)?;
         if incompatible & !INCOMPATIBLE_KNOWN != 0 {
-            return Err(Error::newer(
-                "the store's feature bits",
-                incompatible,
-                INCOMPATIBLE_KNOWN,
-            ));
+            return Err(Error::newer("the store's feature bits", incompatible, INCOMPATIBLE_KNOWN));
         }
         let mut r = Reader::new(body);
         r.raw(MAGIC.len() + 4 + 8).map_err(damaged)?;
@@ -92,12 +84,7 @@ impl Header {
         }
         let key = r.raw(16)?.try_into().map_err(|_| Malformed("cut short"))?;
         r.finish()?;
-        Ok(Self {
-            store_id,
-            lineage,
-            hash_key: HashKey(key),
-            compatible,
-        })
+        Ok(Self { store_id, lineage, hash_key: HashKey(key), compatible })
     }
 }
 

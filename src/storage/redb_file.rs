@@ -29,20 +29,16 @@ pub(crate) struct Health {
 }
 
 impl RedbFile {
-    pub(crate) fn new(file: Box<dyn DiskFile>) -> Self {
-        Self {
-            file,
-            closed: RwLock::new(false),
-        }
+    pub(crate) fn new(file: Box<dyn DiskFile>, health: Arc<Health>) -> Self {
+        Self { file, closed: RwLock::new(false), health }
     }
 
     fn open<T>(&self, f: impl FnOnce(&dyn DiskFile) -> io::Result<T>) -> io::Result<T> {
         let closed = self.closed.read();
         if *closed {
-            Err(io::Error::other("the database was closed"))
-        } else {
-            f(&*self.file)
+            return Err(io::Error::other("the database was closed"));
         }
+        f(&*self.file).inspect_err(|_| self.health.failed.store(true, Ordering::SeqCst))
     }
 }
 

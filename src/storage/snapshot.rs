@@ -19,10 +19,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn new(txn: ReadTxn) -> Self {
-        Self {
-            txn,
-            tables: RwLock::default(),
-        }
+        Self { txn: RwLock::new(Some(txn)), tables: RwLock::default() }
     }
 
     /// The table of that name, if this snapshot has it.

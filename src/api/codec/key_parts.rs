@@ -55,9 +55,8 @@ fn unescape<'a>(rest: &mut &'a [u8]) -> Result<Cow<'a, [u8]>, &'static str> {
     let mut part = Cow::Borrowed(&[][..]);
     loop {
         let zero = rest.iter().position(|byte| *byte == ESCAPE);
-        let (plain, mark) = zero
-            .and_then(|at| rest.split_at_checked(at))
-            .ok_or("a part is not closed")?;
+        let (plain, mark) =
+            zero.and_then(|at| rest.split_at_checked(at)).ok_or("a part is not closed")?;
         match part {
             Cow::Borrowed(_) => part = Cow::Borrowed(plain),
             Cow::Owned(ref mut bytes) => bytes.extend_from_slice(plain),
@@ -121,9 +120,7 @@ impl<K: Key> Key for Option<K> {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self::Owned, Error> {
-        option_tag(<Self as Key>::name, bytes)?
-            .map(K::decode)
-            .transpose()
+        option_tag(<Self as Key>::name, bytes)?.map(K::decode).transpose()
     }
 }
 

@@ -236,10 +236,7 @@ fn exactly<const N: usize>(
 fn utf8(name: fn() -> Cow<'static, str>, bytes: &[u8]) -> Result<String, Error> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.to_owned()),
-        Err(error) => Err(malformed(
-            name(),
-            format!("not UTF-8 at byte {}", error.valid_up_to()),
-        )),
+        Err(error) => Err(malformed(name(), format!("not UTF-8 at byte {}", error.valid_up_to()))),
     }
 }
 

@@ -35,19 +35,11 @@ fn h4_golden_keys_never_change() {
     golden("u16be/1", 0x0102_u16, &[1, 2]);
     golden("u32be/1", 0x0102_0304_u32, &[1, 2, 3, 4]);
     golden("u64be/1", 258_u64, &[0, 0, 0, 0, 0, 0, 1, 2]);
-    golden(
-        "u128be/1",
-        u128::MAX - 1,
-        &[[255; 15].as_slice(), &[254]].concat(),
-    );
+    golden("u128be/1", u128::MAX - 1, &[[255; 15].as_slice(), &[254]].concat());
     golden("i8be/1", -1_i8, &[0x7f]);
     golden("i16be/1", i16::MIN, &[0, 0]);
     golden("i32be/1", 1_i32, &[0x80, 0, 0, 1]);
-    golden(
-        "i64be/1",
-        -2_i64,
-        &[0x7f, 255, 255, 255, 255, 255, 255, 254],
-    );
+    golden("i64be/1", -2_i64, &[0x7f, 255, 255, 255, 255, 255, 255, 254]);
     golden("i128be/1", i128::MAX, &[255; 16]);
     golden("bool/1", true, &[1]);
     golden("char/1", '\u{e9}', &[0, 0, 0, 0xe9]);
@@ -57,17 +49,9 @@ fn h4_golden_keys_never_change() {
     golden("option(u8be/1)/1", None::<u8>, &[0]);
     golden("option(str/1)/1", Some("a".to_owned()), b"\x01a");
     golden("reverse(u16be/1)/1", Reverse(1_u16), &[0xff, 0xfe]);
-    golden(
-        "reverse(str/1)/1",
-        Reverse("a".to_owned()),
-        &[!b'a', 255, 255],
-    );
+    golden("reverse(str/1)/1", Reverse("a".to_owned()), &[!b'a', 255, 255]);
     golden("tuple(u8be/1,i8be/1)/1", (1_u8, 1_i8), &[1, 0x81]);
-    golden(
-        "tuple(str/1,bytes/1)/1",
-        ("a".to_owned(), vec![0, 7]),
-        &[b'a', 0, 0, 0, 0xff, 7, 0, 0],
-    );
+    golden("tuple(str/1,bytes/1)/1", ("a".to_owned(), vec![0, 7]), &[b'a', 0, 0, 0, 0xff, 7, 0, 0]);
     golden(
         "tuple(bool/1,tuple(str/1,u8be/1)/1,option(u8be/1)/1)/1",
         (true, ("a".to_owned(), 0_u8), None::<u8>),
@@ -84,10 +68,7 @@ fn h4_golden_keys_never_change() {
 fn borrowed_forms_write_what_owned_ones_do() {
     assert_eq!(bytes("a"), bytes(&"a".to_owned()));
     assert_eq!(bytes(&b"ab"[..]), bytes(&vec![b'a', b'b']));
-    assert_eq!(
-        bytes(&("a", &b"b"[..])),
-        bytes(&("a".to_owned(), vec![b'b']))
-    );
+    assert_eq!(bytes(&("a", &b"b"[..])), bytes(&("a".to_owned(), vec![b'b'])));
     assert_eq!(<(u8, &str)>::name(), <(u8, String)>::name());
     assert_eq!(<(u8, &str)>::decode(b"\x07a\0\0").unwrap(), (7, "a".into()));
 }
@@ -99,45 +80,18 @@ fn errors_name_the_codec_and_what_is_wrong() {
         error.to_string()
     };
     for (error, said) in [
-        (
-            u64::decode(&[0; 7]).unwrap_err(),
-            "u64be/1: 7 bytes where 8 belong",
-        ),
-        (
-            bool::decode(&[2]).unwrap_err(),
-            "bool/1: 2 is neither 0 nor 1",
-        ),
-        (
-            char::decode(&[0, 0, 0xd8, 0]).unwrap_err(),
-            "char/1: 0xd800 is no character",
-        ),
-        (
-            str::decode(b"ab\xff").unwrap_err(),
-            "str/1: not UTF-8 at byte 2",
-        ),
-        (
-            <(u8, String)>::decode(b"\x01a").unwrap_err(),
-            "str/1: a part is not closed",
-        ),
-        (
-            <(String, u8)>::decode(b"a\0\0").unwrap_err(),
-            "u8be/1: cut short inside a tuple",
-        ),
-        (
-            <(u8, u8)>::decode(&[1, 2, 3]).unwrap_err(),
-            "tuple(u8be/1,u8be/1)/1: 1 trailing bytes",
-        ),
-        (
-            <Option<u8>>::decode(&[3, 0]).unwrap_err(),
-            "option(u8be/1)/1: tag 3 is neither 0 nor 1",
-        ),
+        (u64::decode(&[0; 7]).unwrap_err(), "u64be/1: 7 bytes where 8 belong"),
+        (bool::decode(&[2]).unwrap_err(), "bool/1: 2 is neither 0 nor 1"),
+        (char::decode(&[0, 0, 0xd8, 0]).unwrap_err(), "char/1: 0xd800 is no character"),
+        (str::decode(b"ab\xff").unwrap_err(), "str/1: not UTF-8 at byte 2"),
+        (<(u8, String)>::decode(b"\x01a").unwrap_err(), "str/1: a part is not closed"),
+        (<(String, u8)>::decode(b"a\0\0").unwrap_err(), "u8be/1: cut short inside a tuple"),
+        (<(u8, u8)>::decode(&[1, 2, 3]).unwrap_err(), "tuple(u8be/1,u8be/1)/1: 1 trailing bytes"),
+        (<Option<u8>>::decode(&[3, 0]).unwrap_err(), "option(u8be/1)/1: tag 3 is neither 0 nor 1"),
     ] {
         assert_eq!(
             message(error),
-            message(malformed(
-                said.split(": ").next().unwrap(),
-                said.split_once(": ").unwrap().1
-            ))
+            message(malformed(said.split(": ").next().unwrap(), said.split_once(": ").unwrap().1))
         );
     }
 }

@@ -82,8 +82,6 @@ impl<V: Value> Value for Option<V> {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self::Owned, Error> {
-        option_tag(<Self as Value>::name, bytes)?
-            .map(V::decode)
-            .transpose()
+        option_tag(<Self as Value>::name, bytes)?.map(V::decode).transpose()
     }
 }

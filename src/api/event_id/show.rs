@@ -38,9 +38,7 @@ fn show(f: &mut fmt::Formatter<'_>, shape: Shape, part: &[u8]) -> fmt::Result {
     match (shape, std::str::from_utf8(shown)) {
         (Shape::Text, Ok(text)) => write!(f, "\"{}\"", text.escape_debug())?,
         (Shape::Unsigned, _) => {
-            let number = part
-                .iter()
-                .fold(0_u64, |value, byte| (value << 8) | u64::from(*byte));
+            let number = part.iter().fold(0_u64, |value, byte| (value << 8) | u64::from(*byte));
             write!(f, "{number}")?;
         }
         _ if shown.iter().all(|byte| matches!(byte, b' '..=b'~')) => {

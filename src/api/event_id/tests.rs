@@ -14,10 +14,7 @@ use crate::base::limits::EVENT_ID_MAX_BYTES;
 const KEY: HashKey = HashKey([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
 fn hash(id: &EventId) -> u128 {
-    let scope = Scope {
-        consumer: ConsumerId(1),
-        generation: Generation(0),
-    };
+    let scope = Scope { consumer: ConsumerId(1), generation: Generation(0) };
     KEY.identity(scope, id.as_encoded()).0
 }
 
@@ -43,10 +40,7 @@ fn golden() -> Vec<(EventId, &'static [u8])> {
             b"\x10\x06orders\x04\0\0\0\x03\x08\0\0\0\0\0\0\0\x2a",
         ),
         (EventId::jetstream_message_id("S", "m1"), b"\x11\x01S\x02m1"),
-        (
-            EventId::jetstream_record("S", 258),
-            b"\x12\x01S\x08\0\0\0\0\0\0\x01\x02",
-        ),
+        (EventId::jetstream_record("S", 258), b"\x12\x01S\x08\0\0\0\0\0\0\x01\x02"),
         (EventId::mqtt_publisher_id("t/x", "m"), b"\x13\x03t/x\x01m"),
         (EventId::amqp_message_id("m-1"), b"\x14\x03m-1"),
         (EventId::sqs_record("5fea"), b"\x15\x045fea"),
@@ -72,10 +66,7 @@ fn h4_golden_spellings_and_hashes_never_change() {
     all_distinct(&golden.into_iter().map(|(id, _)| id).collect::<Vec<_>>());
     // Computed by an implementation of SipHash-2-4-128 of its own.
     let record = EventId::kafka_record("orders", 3, 42).unwrap();
-    assert_eq!(
-        hash(&text("order-1")),
-        0x1f06_ac98_3c6a_1998_bf57_184e_206e_9663
-    );
+    assert_eq!(hash(&text("order-1")), 0x1f06_ac98_3c6a_1998_bf57_184e_206e_9663);
     assert_eq!(hash(&record), 0xdac1_2ab8_b7ea_5e1c_d726_8076_588b_be92);
     // Lengths past one byte of varint, and past what fits in place.
     assert_eq!(text(&"x".repeat(127)).as_encoded()[..3], [2, 0x7f, b'x']);
@@ -222,10 +213,7 @@ fn shown_as_the_call_that_makes_it() {
             EventId::kafka_record("o", i32::MAX, i64::MAX).unwrap(),
             "kafka_record(\"o\", 2147483647, 9223372036854775807)".into(),
         ),
-        (
-            text(&"\u{e9}".repeat(50)),
-            format!("text(\"{}\"… (100 bytes))", "\u{e9}".repeat(48)),
-        ),
+        (text(&"\u{e9}".repeat(50)), format!("text(\"{}\"… (100 bytes))", "\u{e9}".repeat(48))),
     ] {
         assert_eq!(id.to_string(), shown);
         assert_eq!(format!("{id:?}"), shown);

@@ -220,28 +220,12 @@ mod tests {
     fn chunks_cover_all_and_waste_less_than_one_page() {
         let one = room_bytes(FILTER_KEY_BYTES, 1);
         let eight = room_bytes(FILTER_KEY_BYTES, 8);
-        for len in [
-            0,
-            1,
-            one,
-            one + 1,
-            2 * one,
-            eight - 1,
-            eight,
-            eight + 1,
-            139_289,
-        ] {
+        for len in [0, 1, one, one + 1, 2 * one, eight - 1, eight, eight + 1, 139_289] {
             let cut = chunks(len);
             assert_eq!(cut.iter().map(Range::len).sum::<usize>(), len);
-            assert!(
-                cut.windows(2)
-                    .all(|w| w[0].end == w[1].start && w[0].len() >= w[1].len())
-            );
-            let whole = |l: usize| {
-                [1, 2, 4, 8]
-                    .iter()
-                    .any(|p| room_bytes(FILTER_KEY_BYTES, *p) == l)
-            };
+            assert!(cut.windows(2).all(|w| w[0].end == w[1].start && w[0].len() >= w[1].len()));
+            let whole =
+                |l: usize| [1, 2, 4, 8].iter().any(|p| room_bytes(FILTER_KEY_BYTES, *p) == l);
             let partial = cut.iter().filter(|c| !whole(c.len())).count();
             assert!(partial <= 1 && cut.iter().all(|c| whole(c.len()) || c.len() < one));
         }

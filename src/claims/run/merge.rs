@@ -26,9 +26,8 @@ pub(crate) fn split_rows(rows: &[ClaimRow], partitions: u32) -> Vec<Vec<ClaimRow
     let partitions = partitions.max(1);
     let mean = rows.len() / partitions as usize;
     let spare = mean / 32 + 16; // five standard deviations of 20,000 uniform hashes
-    let mut split: Vec<_> = (0..partitions)
-        .map(|_| Vec::with_capacity(mean.saturating_add(spare)))
-        .collect();
+    let mut split: Vec<_> =
+        (0..partitions).map(|_| Vec::with_capacity(mean.saturating_add(spare))).collect();
     for row in rows {
         if let Some(part) = split.get_mut(partition_of(row.hash, partitions) as usize) {
             part.push(*row);

@@ -60,10 +60,7 @@ impl RunMeta {
     }
 
     pub(crate) fn name(&self) -> RunName {
-        RunName {
-            epoch: self.epoch,
-            id: self.id,
-        }
+        RunName { epoch: self.epoch, id: self.id }
     }
 
     pub(super) fn partition_count(&self) -> u32 {
@@ -109,14 +106,7 @@ impl RunMeta {
             });
         }
         r.finish()?;
-        let meta = Self {
-            id,
-            epoch,
-            first,
-            last,
-            claims,
-            partitions,
-        };
+        let meta = Self { id, epoch, first, last, claims, partitions };
         meta.checked()?;
         Ok(meta)
     }
@@ -143,22 +133,9 @@ mod tests {
     use super::*;
 
     fn sample() -> RunMeta {
-        let name = RunName {
-            epoch: Epoch(3),
-            id: RunId(2),
-        };
-        let full = PartitionMeta {
-            rows: 5,
-            blocks: 1,
-            filter_bytes: 0x39,
-            first: IdHash(7),
-        };
-        let empty = PartitionMeta {
-            rows: 0,
-            blocks: 0,
-            filter_bytes: 0,
-            first: IdHash(0),
-        };
+        let name = RunName { epoch: Epoch(3), id: RunId(2) };
+        let full = PartitionMeta { rows: 5, blocks: 1, filter_bytes: 0x39, first: IdHash(7) };
+        let empty = PartitionMeta { rows: 0, blocks: 0, filter_bytes: 0, first: IdHash(0) };
         RunMeta::new(name, Seq(10), Seq(12), vec![full, empty])
     }
 

@@ -39,9 +39,7 @@ pub(super) fn owner_tag(table: &str) -> u32 {
     let mut w = Writer::with_capacity(table.len().saturating_add(4));
     w.raw(table.as_bytes());
     let sealed = w.seal();
-    sealed
-        .last_chunk::<4>()
-        .map_or(0, |crc| u32::from_le_bytes(*crc))
+    sealed.last_chunk::<4>().map_or(0, |crc| u32::from_le_bytes(*crc))
 }
 
 #[cfg(test)]
@@ -50,10 +48,7 @@ mod tests {
 
     #[test]
     fn n1_names_are_golden_and_only_they_parse() {
-        let name = RunName {
-            epoch: Epoch(0xabc),
-            id: RunId(7),
-        };
+        let name = RunName { epoch: Epoch(0xabc), id: RunId(7) };
         let table = name.table(12);
         assert_eq!(table, "run-0000000000000abc-7-12");
         assert_eq!(owner_tag(&table), 0xa31a_a925);

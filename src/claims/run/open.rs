@@ -120,11 +120,7 @@ impl Run {
             Block::open(value.bytes(), partition.owner).map_err(|e| damaged(name, at, e.0))?;
         let first = block.first().map_err(|e| damaged(name, at, e.0))?;
         if first != at || hash < first || block.covers_to() < hash {
-            return Err(damaged(
-                name,
-                hash,
-                "the look-up was led to the wrong block",
-            ));
+            return Err(damaged(name, hash, "the look-up was led to the wrong block"));
         }
         block.find(hash, out).map_err(|e| damaged(name, at, e.0))
     }
@@ -157,12 +153,14 @@ impl Run {
         result
     }
 
+    /// Whether a filter of it is not in memory yet.
+    pub(crate) fn wants_filter(&self) -> bool {
+        self.partitions.iter().any(|p| p.filter.get().is_none())
+    }
+
     /// Bytes of memory that its loaded filters take.
     pub(crate) fn filter_memory_bytes(&self) -> usize {
-        let loaded = self
-            .partitions
-            .iter()
-            .filter_map(|p| p.filter.get()?.as_ref());
+        let loaded = self.partitions.iter().filter_map(|p| p.filter.get()?.as_ref());
         loaded.map(Filter::memory_bytes).sum()
     }
 }

@@ -69,12 +69,7 @@ impl PreparedPartition {
             filter_bytes: count(stored.len()),
             first: rows.first().map_or(IdHash(0), |row| row.hash),
         };
-        Ok(Self {
-            table,
-            meta,
-            filter,
-            records,
-        })
+        Ok(Self { table, meta, filter, records })
     }
 
     /// Appends records of about `slice_bytes`, at least one. To be called, in one transaction or

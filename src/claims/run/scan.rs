@@ -41,14 +41,7 @@ pub(super) struct BlockScan<'a> {
 
 impl<'a> BlockScan<'a> {
     pub(super) fn new(snap: &'a Snapshot, run: &'a Run, lo: IdHash, hi: IdHash) -> Self {
-        Self {
-            snap,
-            run,
-            lo,
-            hi,
-            next: partition_of(lo, run.meta().partition_count()),
-            open: None,
-        }
+        Self { snap, run, lo, hi, next: partition_of(lo, run.meta().partition_count()), open: None }
     }
 
     /// All rows of the next block, also those outside the range.
@@ -113,10 +106,7 @@ impl<'a> PartitionScan<'a> {
             .floor(&block_key(begins))?
             .and_then(|(key, _)| block_first(key.bytes()))
             .ok_or_else(|| damaged(name, begins, "no block leads to it"))?;
-        let bounds = (
-            Bound::Included(&block_key(from)[..]),
-            Bound::Excluded(BLOCKS_END),
-        );
+        let bounds = (Bound::Included(&block_key(from)[..]), Bound::Excluded(BLOCKS_END));
         Ok(Some(Self {
             table: name,
             owner: owner_tag(name),
@@ -156,11 +146,7 @@ impl<'a> PartitionScan<'a> {
     fn close(&self) -> Result<Option<Vec<ClaimRow>>, Error> {
         match self.missing {
             None | Some(0) => Ok(None),
-            Some(_) => Err(damaged(
-                self.table,
-                self.end,
-                "the partition's rows do not add up",
-            )),
+            Some(_) => Err(damaged(self.table, self.end, "the partition's rows do not add up")),
         }
     }
 }

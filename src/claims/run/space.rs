@@ -34,10 +34,7 @@ fn lowest(partition: u32, partitions: u32) -> Option<u128> {
 /// The lowest and the highest hash of a partition.
 pub(super) fn range_of(partition: u32, partitions: u32) -> (IdHash, IdHash) {
     let first = lowest(partition, partitions).unwrap_or(u128::MAX);
-    let last = match partition
-        .checked_add(1)
-        .map(|next| lowest(next, partitions))
-    {
+    let last = match partition.checked_add(1).map(|next| lowest(next, partitions)) {
         Some(Some(next)) => next.saturating_sub(1),
         _ => u128::MAX,
     };
@@ -53,14 +50,8 @@ mod tests {
     fn partitions_follow_the_planned_size_at_its_edges() {
         let n = PARTITION_PLANNED_CLAIMS;
         assert!((n as usize) < PARTITION_MAX_CLAIMS);
-        for (total, partitions) in [
-            (0, 1),
-            (1, 1),
-            (n, 1),
-            (n + 1, 2),
-            (2 * n, 2),
-            (2 * n + 1, 3),
-        ] {
+        for (total, partitions) in [(0, 1), (1, 1), (n, 1), (n + 1, 2), (2 * n, 2), (2 * n + 1, 3)]
+        {
             assert_eq!(partitions_for(total), partitions);
         }
         assert_eq!(partitions_for(u64::MAX), u32::MAX);

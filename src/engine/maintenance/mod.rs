@@ -171,8 +171,7 @@ impl Engine {
                 work.build = Some(Build::seal(&tables, through, &tombstones, epoch, next_run));
             }
             Task::Merge { bucket, inputs } => {
-                let name =
-                    RunName { epoch: work.epoch.unwrap_or_default(), id: self.next_run() };
+                let name = RunName { epoch: work.epoch.unwrap_or_default(), id: self.next_run() };
                 work.build = Some(Build::merge(bucket, inputs, name));
             }
             Task::Coalesce { older, newer } => self.publish_coalescing(older, newer)?,
@@ -194,9 +193,10 @@ impl Engine {
             let expires = catalogue.expires_at(b);
             end.into_iter().chain(expires).map(|at| (b.class, at)).collect::<Vec<_>>()
         });
-        let results = catalogue.results.values().filter_map(|b| {
-            Some((b.class, StoreMs(b.end.0.saturating_add(b.retention_ms?))))
-        });
+        let results = catalogue
+            .results
+            .values()
+            .filter_map(|b| Some((b.class, StoreMs(b.end.0.saturating_add(b.retention_ms?)))));
         let left = buckets.chain(results).filter(|(_, at)| at.0 < u64::MAX);
         left.map(|(class, at)| Duration::from_millis(at.0.saturating_sub(self.now(class).0)))
             .min()

@@ -102,11 +102,7 @@ impl Engine {
     }
 
     /// Lets the claims of `older` expire with those of `newer`.
-    pub(super) fn publish_coalescing(
-        &self,
-        older: BucketId,
-        newer: BucketId,
-    ) -> Result<(), Error> {
+    pub(super) fn publish_coalescing(&self, older: BucketId, newer: BucketId) -> Result<(), Error> {
         let mut turn = self.turn(None)?;
         let change = {
             let state = self.state.read();

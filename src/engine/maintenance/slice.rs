@@ -98,8 +98,7 @@ impl Engine {
     /// Writes a slice of the partition that is prepared.
     pub(super) fn write_slice(&self, work: &mut Maintenance) -> Result<SweepReport, Error> {
         if let Some(build) = &work.build {
-            let finished =
-                self.slice(work.epoch, |txn, go_on| build.write(txn, go_on))?;
+            let finished = self.slice(work.epoch, |txn, go_on| build.write(txn, go_on))?;
             if finished && let Some(build) = &mut work.build {
                 build.written();
             }
@@ -108,10 +107,7 @@ impl Engine {
     }
 
     /// Frees a slice of what is no longer needed; `None` if there is nothing.
-    pub(super) fn free_slice(
-        &self,
-        work: &mut Maintenance,
-    ) -> Result<Option<SweepReport>, Error> {
+    pub(super) fn free_slice(&self, work: &mut Maintenance) -> Result<Option<SweepReport>, Error> {
         let Some(next) = work.garbage.pop_front() else { return Ok(None) };
         let (snapshot, watermark) = {
             let state = self.state.read();

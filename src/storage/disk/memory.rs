@@ -34,9 +34,7 @@ impl Disk for MemoryDisk {
     fn open(&self, name: &str, create: bool) -> io::Result<Box<dyn DiskFile>> {
         let mut files = self.files.lock();
         if let Some(contents) = files.get(name) {
-            return Ok(Box::new(MemoryFile {
-                contents: contents.clone(),
-            }));
+            return Ok(Box::new(MemoryFile { contents: contents.clone() }));
         }
         if !create {
             return Err(io::ErrorKind::NotFound.into());
@@ -66,9 +64,7 @@ impl Disk for MemoryDisk {
         if self.locked.swap(true, Ordering::SeqCst) {
             return Ok(None);
         }
-        Ok(Some(Box::new(MemoryLock {
-            locked: self.locked.clone(),
-        })))
+        Ok(Some(Box::new(MemoryLock { locked: self.locked.clone() })))
     }
 }
 
@@ -104,9 +100,7 @@ impl DiskFile for MemoryFile {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let contents = self.contents.read();
-        let source = contents
-            .get(span(offset, out.len())?)
-            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        let source = contents.get(span(offset, out.len())?).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(source);
         Ok(())
     }

@@ -65,9 +65,7 @@ impl Shape {
         let row_bytes = 16 + word + self.at_width() + self.lag_width() + flags;
         let columns = self.rows.saturating_mul(row_bytes);
         let extras = self.extras.saturating_mul(8);
-        columns
-            .saturating_add(extras)
-            .saturating_add(HEAD_BYTES + CRC_BYTES)
+        columns.saturating_add(extras).saturating_add(HEAD_BYTES + CRC_BYTES)
     }
 }
 
@@ -142,10 +140,7 @@ pub(in super::super) fn encode(rows: &[ClaimRow], covers_to: IdHash, owner: u32)
     }
     let bytes = w.seal();
     debug_assert_eq!(bytes.len(), shape.bytes());
-    debug_assert_eq!(
-        Block::open(&bytes, owner).and_then(|b| b.rows()).as_deref(),
-        Ok(rows)
-    );
+    debug_assert_eq!(Block::open(&bytes, owner).and_then(|b| b.rows()).as_deref(), Ok(rows));
     bytes
 }
 

@@ -30,26 +30,15 @@ pub(super) fn has_word(flags: u8) -> bool {
 
 pub(super) fn pack(kind: RowKind) -> Packed {
     match kind {
-        RowKind::Claim {
-            fingerprint,
-            result,
-        } => {
+        RowKind::Claim { fingerprint, result } => {
             let (result, extra) = match result {
                 StoredResult::None => (0, None),
                 StoredResult::Empty => (EMPTY_RESULT, None),
                 StoredResult::Key(key) => (KEYED_RESULT, Some(key.0)),
             };
             match fingerprint {
-                Some(Fingerprint(word)) => Packed {
-                    flags: result,
-                    word,
-                    extra,
-                },
-                None => Packed {
-                    flags: result | UNCHECKED,
-                    word: 0,
-                    extra,
-                },
+                Some(Fingerprint(word)) => Packed { flags: result, word, extra },
+                None => Packed { flags: result | UNCHECKED, word: 0, extra },
             }
         }
         RowKind::Alias { primary } => Packed {
@@ -76,8 +65,5 @@ pub(super) fn unpack(packed: Packed) -> Result<RowKind, Malformed> {
     if fingerprint.is_none() && word != 0 {
         return Err(Malformed("a fingerprint where there is none"));
     }
-    Ok(RowKind::Claim {
-        fingerprint,
-        result,
-    })
+    Ok(RowKind::Claim { fingerprint, result })
 }

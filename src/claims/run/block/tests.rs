@@ -22,10 +22,7 @@ fn plain(hash: u128, at: u64, wall: i64) -> ClaimRow {
 }
 
 fn with_kind(hash: u128, kind: RowKind) -> ClaimRow {
-    ClaimRow {
-        kind,
-        ..plain(hash, 1000, 5000)
-    }
+    ClaimRow { kind, ..plain(hash, 1000, 5000) }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -48,23 +45,12 @@ fn k2_golden_bytes_of_plain_rows_never_change() {
 
 #[test]
 fn k2_golden_bytes_of_mixed_rows_never_change() {
-    let claim = |fingerprint, result| RowKind::Claim {
-        fingerprint,
-        result,
-    };
+    let claim = |fingerprint, result| RowKind::Claim { fingerprint, result };
     let rows = [
         with_kind(1, claim(None, StoredResult::None)),
         with_kind(2, claim(Some(Fingerprint(7)), StoredResult::Empty)),
-        with_kind(
-            3,
-            claim(Some(Fingerprint(8)), StoredResult::Key(ResultKey(0x1234))),
-        ),
-        with_kind(
-            3,
-            RowKind::Alias {
-                primary: IdHash(0x0b << 64 | 0x0a),
-            },
-        ),
+        with_kind(3, claim(Some(Fingerprint(8)), StoredResult::Key(ResultKey(0x1234)))),
+        with_kind(3, RowKind::Alias { primary: IdHash(0x0b << 64 | 0x0a) }),
     ];
     let bytes = encode(&rows, IdHash(u128::MAX), OWNER);
     let golden = [
@@ -78,10 +64,7 @@ fn k2_golden_bytes_of_mixed_rows_never_change() {
     ];
     assert_eq!(hex(&bytes), golden.concat().replace(' ', ""));
     let mut found = Vec::new();
-    Block::open(&bytes, OWNER)
-        .unwrap()
-        .find(IdHash(3), &mut found)
-        .unwrap();
+    Block::open(&bytes, OWNER).unwrap().find(IdHash(3), &mut found).unwrap();
     assert_eq!(found, rows[2..]);
 }
 
@@ -133,16 +116,9 @@ const FULL: usize = (BLOCK_MAX_BYTES - HEAD_BYTES - CRC_BYTES) / 26;
 
 #[test]
 fn a_block_takes_as_many_rows_as_its_page_at_n_minus_1_n_and_n_plus_1() {
-    let rows: Vec<_> = (0..=FULL as u64)
-        .map(|i| plain(u128::from(i), i * 300, 0))
-        .collect();
-    let rows: Vec<_> = rows
-        .into_iter()
-        .map(|r| ClaimRow {
-            wall: WallMs(r.at.0 as i64),
-            ..r
-        })
-        .collect();
+    let rows: Vec<_> = (0..=FULL as u64).map(|i| plain(u128::from(i), i * 300, 0)).collect();
+    let rows: Vec<_> =
+        rows.into_iter().map(|r| ClaimRow { wall: WallMs(r.at.0 as i64), ..r }).collect();
     let ends = |rows: &[ClaimRow]| cut(rows).iter().map(|r| r.end).collect::<Vec<_>>();
     assert_eq!(ends(&rows[..0]), []);
     assert_eq!(ends(&rows[..1]), [1]);
@@ -155,14 +131,7 @@ fn a_block_takes_as_many_rows_as_its_page_at_n_minus_1_n_and_n_plus_1() {
 
 #[test]
 fn k3_rows_of_one_hash_stay_together_and_may_outgrow_the_page() {
-    let alias = |hash, primary| {
-        with_kind(
-            hash,
-            RowKind::Alias {
-                primary: IdHash(primary),
-            },
-        )
-    };
+    let alias = |hash, primary| with_kind(hash, RowKind::Alias { primary: IdHash(primary) });
     let mut rows: Vec<_> = (0..100).map(|i| plain(i, 1000, 5000)).collect();
     rows.extend((0..80).map(|i| alias(100, i)));
     assert_eq!(cut(&rows), [0..100, 100..180]);
@@ -172,10 +141,7 @@ fn k3_rows_of_one_hash_stay_together_and_may_outgrow_the_page() {
     let bytes = encode(&rows[100..1100], IdHash(100), OWNER);
     assert!(bytes.len() > BLOCK_MAX_BYTES);
     let mut found = Vec::new();
-    Block::open(&bytes, OWNER)
-        .unwrap()
-        .find(IdHash(100), &mut found)
-        .unwrap();
+    Block::open(&bytes, OWNER).unwrap().find(IdHash(100), &mut found).unwrap();
     assert_eq!(found, rows[100..1100]);
 }
 
@@ -185,10 +151,8 @@ pub(in super::super) fn any_kind() -> impl Strategy<Value = RowKind> {
         1 => Just(StoredResult::Empty),
         1 => any::<u64>().prop_map(|k| StoredResult::Key(ResultKey(k))),
     ];
-    let claim = (any::<Option<u64>>(), result).prop_map(|(word, result)| RowKind::Claim {
-        fingerprint: word.map(Fingerprint),
-        result,
-    });
+    let claim = (any::<Option<u64>>(), result)
+        .prop_map(|(word, result)| RowKind::Claim { fingerprint: word.map(Fingerprint), result });
     let alias = any::<u128>().prop_map(|h| RowKind::Alias { primary: IdHash(h) });
     prop_oneof![4 => claim, 1 => alias]
 }

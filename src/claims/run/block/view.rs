@@ -43,16 +43,7 @@ impl<'a> Block<'a> {
             bytes if bytes % 8 == 0 => chunks(&mut r, bytes / 8)?,
             _ => return Err(Malformed("half an extra word")),
         };
-        let block = Self {
-            covers_to,
-            hashes,
-            words,
-            ats,
-            lags,
-            common,
-            flags,
-            extras,
-        };
+        let block = Self { covers_to, hashes, words, ats, lags, common, flags, extras };
         block.first()?;
         Ok(block)
     }
@@ -123,11 +114,7 @@ impl<'a> Block<'a> {
             None if self.words.is_empty() => 0,
             None => return Err(SHORT),
         };
-        let mut packed = Packed {
-            flags,
-            word,
-            extra: None,
-        };
+        let mut packed = Packed { flags, word, extra: None };
         if has_extra(flags) {
             packed.extra = Some(u64::from_le_bytes(*self.extras.get(*extra).ok_or(SHORT)?));
             *extra = extra.saturating_add(1);
@@ -168,18 +155,12 @@ impl<'a> Column<'a> {
         let width_bytes = usize::from(width);
         let bytes = rows.checked_mul(width_bytes).filter(|_| width_bytes <= 8);
         let above = r.raw(bytes.ok_or(Malformed("a column of impossible width"))?)?;
-        Ok(Self {
-            low,
-            width_bytes,
-            above,
-        })
+        Ok(Self { low, width_bytes, above })
     }
 
     fn get(&self, index: usize) -> Option<u64> {
         let start = index.checked_mul(self.width_bytes)?;
-        let bytes = self
-            .above
-            .get(start..start.checked_add(self.width_bytes)?)?;
+        let bytes = self.above.get(start..start.checked_add(self.width_bytes)?)?;
         let mut number = [0; 8];
         number.get_mut(..self.width_bytes)?.copy_from_slice(bytes);
         Some(self.low.wrapping_add(u64::from_le_bytes(number)))

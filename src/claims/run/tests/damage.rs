@@ -13,12 +13,8 @@ fn rewrite(db: &Db, run: &Run, change: impl Fn(usize, &mut Vec<u8>, &mut Vec<u8>
     let snap = snapshot(db);
     let all = (Bound::Unbounded, Bound::Unbounded);
     let rows = snap.table(table).unwrap().unwrap().range(all).unwrap();
-    let mut records: Vec<_> = rows
-        .map(|r| {
-            r.map(|(k, v)| (k.bytes().to_vec(), v.bytes().to_vec()))
-                .unwrap()
-        })
-        .collect();
+    let mut records: Vec<_> =
+        rows.map(|r| r.map(|(k, v)| (k.bytes().to_vec(), v.bytes().to_vec())).unwrap()).collect();
     let mut index = 0;
     records.retain_mut(|(key, value)| {
         index += 1;
@@ -111,10 +107,7 @@ fn n2_the_table_of_another_run_is_damage_even_with_the_same_hashes() {
         owner_tag(other.table_names().next().unwrap())
     );
     let snap = snapshot(&db);
-    let block = snap.get(
-        other.table_names().next().unwrap(),
-        &block_key(rows[0].hash),
-    );
+    let block = snap.get(other.table_names().next().unwrap(), &block_key(rows[0].hash));
     let block = block.unwrap().unwrap().bytes().to_vec();
     rewrite(&db, &run, |index, _, value| {
         if index == 0 {
@@ -122,11 +115,7 @@ fn n2_the_table_of_another_run_is_damage_even_with_the_same_hashes() {
         }
         true
     });
-    assert!(
-        find(&run, &snapshot(&db), rows[0].hash)
-            .unwrap_err()
-            .is_corrupt()
-    );
+    assert!(find(&run, &snapshot(&db), rows[0].hash).unwrap_err().is_corrupt());
 }
 
 #[test]
@@ -135,19 +124,11 @@ fn m2_a_missing_table_and_counts_that_do_not_add_up_are_damage() {
     let snap = snapshot(&db);
     let mut meta = run.meta().clone();
     meta.partitions[0].rows += 1;
-    assert!(
-        Run::open(meta)
-            .scan(&snap)
-            .any(|r| r.is_err_and(|e| e.is_corrupt()))
-    );
+    assert!(Run::open(meta).scan(&snap).any(|r| r.is_err_and(|e| e.is_corrupt())));
     let txn = db.write(true).unwrap();
     txn.delete_table(run.table_names().next().unwrap()).unwrap();
     txn.commit().unwrap();
-    assert!(
-        find(&run, &snapshot(&db), rows[0].hash)
-            .unwrap_err()
-            .is_corrupt()
-    );
+    assert!(find(&run, &snapshot(&db), rows[0].hash).unwrap_err().is_corrupt());
 }
 
 #[test]

@@ -25,10 +25,7 @@ fn snapshot(db: &Db) -> Snapshot {
 }
 
 fn name(id: u64) -> RunName {
-    RunName {
-        epoch: Epoch(0xe0),
-        id: RunId(id),
-    }
+    RunName { epoch: Epoch(0xe0), id: RunId(id) }
 }
 
 /// Spreads a small number over the hash space, in no order.
@@ -42,10 +39,7 @@ fn plain(i: u64) -> ClaimRow {
         hash: spread(i),
         at: StoreMs(i),
         wall: WallMs(1_700_000_000_000 + i as i64),
-        kind: RowKind::Claim {
-            fingerprint: Some(Fingerprint(i)),
-            result: StoredResult::None,
-        },
+        kind: RowKind::Claim { fingerprint: Some(Fingerprint(i)), result: StoredResult::None },
     }
 }
 
