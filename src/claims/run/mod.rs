@@ -32,6 +32,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use filter::Filter;
 pub(crate) use merge::{merge_rows, split_rows};
 pub(crate) use meta::{PartitionMeta, RunMeta};
 pub(crate) use name::{RunName, parse_table_name};
