@@ -139,18 +139,13 @@ impl Run {
         let Some(partition) = waiting.next() else {
             return Ok(false);
         };
-        let loaded = partition.load_filter(snap);
-        if let Err(e) = &loaded
-            && !e.is_corrupt()
-        {
-            return loaded.map(|_| true); // perhaps readable the next time
-        }
-        let (filter, result) = match loaded {
+        let (filter, answer) = match partition.load_filter(snap) {
             Ok(filter) => (Some(filter), Ok(true)),
-            Err(e) => (None, Err(e)),
+            Err(e) if e.is_corrupt() => (None, Err(e)),
+            Err(e) => return Err(e), // perhaps readable the next time
         };
         let _another_thread_was_first = partition.filter.set(filter);
-        result
+        answer
     }
 
     /// Whether a filter of it is not in memory yet.
