@@ -46,7 +46,12 @@ fn threads() {
             s.spawn(move || {
                 for i in 0..500u64 {
                     let e = Event::unchecked(EventId::bytes(&i.to_be_bytes()).unwrap());
-                    let _ = c.process(&e, |tx| { tx.update(&n, &0, |v| Some(v.unwrap_or(0) + 1))?; Ok(t) }).unwrap();
+                    let _ = c
+                        .process(&e, |tx| {
+                            tx.update(&n, &0, |v| Some(v.unwrap_or(0) + 1))?;
+                            Ok(t)
+                        })
+                        .unwrap();
                 }
             });
         }

@@ -195,6 +195,7 @@ impl Engine {
         // Dropping the database ends the snapshots too: views stop here.
         core.db = None;
         core.down = None;
+        self.directory.release();
         drop(core);
         self.slot.release();
         saved

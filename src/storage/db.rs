@@ -26,13 +26,21 @@ fn definition(name: &str) -> TableDefinition<'_, Bytes, Bytes> {
 
 /// Runs `f` against redb, turning its error, or a panic that damage caused, into ours.
 fn guard<T, E: Into<redb::Error>>(
+    health: &Health,
     doing: &str,
     f: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, Error> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(e)) => Err(sort_error(doing, e.into())),
+        Ok(Err(e)) => {
+            let error = sort_error(doing, e.into());
+            if error.is_corrupt() {
+                health.note_damage();
+            }
+            Err(error)
+        }
         Err(panic) => {
+            health.note_damage();
             let detail = panic
                 .downcast_ref::<String>()
                 .map(String::as_str)
@@ -62,8 +70,23 @@ fn sort_error(doing: &str, error: redb::Error) -> Error {
 
 /// The open database.
 pub(crate) struct Db {
-    inner: redb::Database,
+    /// `None` only while it is being dropped.
+    inner: Option<redb::Database>,
     health: Arc<Health>,
+}
+
+impl Drop for Db {
+    /// Closing a damaged database can panic inside redb's own destructors, which would end the
+    /// process: such a one is cut off from its file and its memory given up.
+    fn drop(&mut self) {
+        let Some(inner) = self.inner.take() else { return };
+        if self.health.is_damaged() {
+            self.health.cut_off();
+            std::mem::forget(inner);
+        } else if catch_unwind(AssertUnwindSafe(|| drop(inner))).is_err() {
+            self.health.cut_off();
+        }
+    }
 }
 
 impl std::fmt::Debug for Db {
@@ -77,10 +100,10 @@ impl Db {
     pub(crate) fn open(file: Box<dyn DiskFile>, cache_bytes: usize) -> Result<Self, Error> {
         let health = Arc::new(Health::default());
         let file = RedbFile::new(file, health.clone());
-        let inner = guard("opening it", || {
+        let inner = guard(&health, "opening it", || {
             redb::Builder::new().set_cache_size(cache_bytes).create_with_backend(file)
         })?;
-        Ok(Self { inner, health })
+        Ok(Self { inner: Some(inner), health })
     }
 
     /// Bytes written to the file since it was opened.
@@ -90,13 +113,19 @@ impl Db {
 
     /// Whether any read, write or sync has failed; then only opening anew helps.
     pub(crate) fn has_failed(&self) -> bool {
-        self.health.failed.load(Ordering::SeqCst)
+        self.health.has_failed()
+    }
+
+    fn redb(&self) -> Result<&redb::Database, redb::Error> {
+        self.inner.as_ref().ok_or(redb::Error::DatabaseClosed)
     }
 
     /// A snapshot of the last commit, durable or not.
     pub(crate) fn read(&self) -> Result<ReadTxn, Error> {
-        guard("opening a snapshot", || self.inner.begin_read())
-            .map(|txn| ReadTxn { txn, health: self.health.clone() })
+        guard(&self.health, "opening a snapshot", || {
+            self.redb()?.begin_read().map_err(redb::Error::from)
+        })
+        .map(|txn| ReadTxn { txn, health: self.health.clone() })
     }
 
     /// A write transaction; waits for another to end.
@@ -104,19 +133,24 @@ impl Db {
     /// A commit that is not durable becomes so with the next durable one, and is lost by a crash
     /// before that.
     pub(crate) fn write(&self, durable: bool) -> Result<WriteTxn, Error> {
-        let mut txn = guard("beginning a write", || self.inner.begin_write())?;
+        let mut txn = guard(&self.health, "beginning a write", || {
+            self.redb()?.begin_write().map_err(redb::Error::from)
+        })?;
         if durable {
             txn.set_two_phase_commit(true);
             txn.set_quick_repair(true);
         } else {
-            guard("setting durability", || txn.set_durability(redb::Durability::None))?;
+            guard(&self.health, "setting durability", || {
+                txn.set_durability(redb::Durability::None)
+            })?;
         }
-        Ok(WriteTxn { txn })
+        Ok(WriteTxn { txn, health: self.health.clone() })
     }
 
     /// Checks every page's checksum; reads the whole file.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
-        match guard("checking every page", || self.inner.check_integrity())? {
+        let inner = self.inner.as_mut().ok_or_else(Error::closed)?;
+        match guard(&self.health, "checking every page", || inner.check_integrity())? {
             true => Ok(()),
             false => Err(Error::corrupt(FILE, "the space map did not match and was rebuilt")),
         }
@@ -138,8 +172,9 @@ impl std::fmt::Debug for ReadTxn {
 impl ReadTxn {
     /// The table of that name, if it exists in this snapshot.
     pub(crate) fn table(&self, name: &str) -> Result<Option<ReadTable>, Error> {
-        guard("opening a table", || match self.txn.open_table(definition(name)) {
-            Ok(inner) => Ok(Some(ReadTable { inner })),
+        let health = &self.health;
+        guard(health, "opening a table", || match self.txn.open_table(definition(name)) {
+            Ok(inner) => Ok(Some(ReadTable { inner, health: health.clone() })),
             Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
             Err(e) => Err(e),
         })
@@ -152,12 +187,12 @@ impl ReadTxn {
 
     /// Whether its database has failed.
     pub(crate) fn has_failed(&self) -> bool {
-        self.health.failed.load(Ordering::SeqCst)
+        self.health.has_failed()
     }
 
     /// The names of all tables.
     pub(crate) fn table_names(&self) -> Result<Vec<String>, Error> {
-        guard("listing tables", || {
+        guard(&self.health, "listing tables", || {
             Ok::<_, redb::StorageError>(
                 self.txn.list_tables()?.map(|t| t.name().to_owned()).collect(),
             )
@@ -168,7 +203,14 @@ impl ReadTxn {
 /// Bytes held by a snapshot.
 pub(crate) struct Value<'a>(redb::AccessGuard<'a, Bytes>);
 
-impl Value<'_> {
+impl<'a> Value<'a> {
+    /// Takes the bytes once inside the guard: where a damaged leaf says that they lie beyond it,
+    /// redb panics.
+    fn checked(inner: redb::AccessGuard<'a, Bytes>) -> Self {
+        std::hint::black_box(inner.value());
+        Self(inner)
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.value()
     }
@@ -183,6 +225,7 @@ pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 /// A table of a snapshot; keeps the snapshot alive.
 pub(crate) struct ReadTable {
     inner: redb::ReadOnlyTable<Bytes, Bytes>,
+    health: Arc<Health>,
 }
 
 impl std::fmt::Debug for ReadTable {
@@ -193,28 +236,29 @@ impl std::fmt::Debug for ReadTable {
 
 impl ReadTable {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value<'static>>, Error> {
-        guard("reading a row", || self.inner.get(key)).map(|v| v.map(Value))
+        guard(&self.health, "reading a row", || self.inner.get(key).map(|v| v.map(Value::checked)))
     }
 
     /// The last row whose key is at most `key`.
     pub(crate) fn floor(&self, key: &[u8]) -> Result<Option<Row<'static>>, Error> {
-        guard("reading a row", || self.inner.range::<&[u8]>(..=key)?.next_back().transpose())
-            .map(|row| row.map(|(k, v)| (Value(k), Value(v))))
+        guard(&self.health, "reading a row", || row(self.inner.range::<&[u8]>(..=key)?.next_back()))
     }
 
     /// The rows between the bounds, in key order.
     pub(crate) fn range(&self, bounds: Bounds<'_>) -> Result<Rows, Error> {
-        guard("opening a scan", || self.inner.range::<&[u8]>(bounds)).map(|inner| Rows { inner })
+        guard(&self.health, "opening a scan", || self.inner.range::<&[u8]>(bounds))
+            .map(|inner| Rows { inner, health: self.health.clone() })
     }
 
     pub(crate) fn len(&self) -> Result<u64, Error> {
-        guard("counting rows", || self.inner.len())
+        guard(&self.health, "counting rows", || self.inner.len())
     }
 }
 
 /// A scan of a snapshot's table, from either end.
 pub(crate) struct Rows {
     inner: redb::Range<'static, Bytes, Bytes>,
+    health: Arc<Health>,
 }
 
 fn row<'a>(
@@ -222,70 +266,76 @@ fn row<'a>(
         Result<(redb::AccessGuard<'a, Bytes>, redb::AccessGuard<'a, Bytes>), redb::StorageError>,
     >,
 ) -> Result<Option<Row<'a>>, redb::StorageError> {
-    Ok(step.transpose()?.map(|(k, v)| (Value(k), Value(v))))
+    Ok(step.transpose()?.map(|(k, v)| (Value::checked(k), Value::checked(v))))
 }
 
 impl Iterator for Rows {
     type Item = Result<Row<'static>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        guard("scanning", || row(self.inner.next())).transpose()
+        guard(&self.health, "scanning", || row(self.inner.next())).transpose()
     }
 }
 
 impl DoubleEndedIterator for Rows {
     fn next_back(&mut self) -> Option<Self::Item> {
-        guard("scanning", || row(self.inner.next_back())).transpose()
+        guard(&self.health, "scanning", || row(self.inner.next_back())).transpose()
     }
 }
 
 /// A write transaction; dropping it drops all it wrote.
 pub(crate) struct WriteTxn {
     txn: redb::WriteTransaction,
+    health: Arc<Health>,
 }
 
 impl WriteTxn {
     /// The table of that name, made if it is absent. Open a table once per transaction.
     pub(crate) fn table(&self, name: &str) -> Result<WriteTable<'_>, Error> {
-        guard("opening a table", || self.txn.open_table(definition(name)))
-            .map(|inner| WriteTable { inner })
+        guard(&self.health, "opening a table", || self.txn.open_table(definition(name)))
+            .map(|inner| WriteTable { inner, health: &self.health })
     }
 
     /// Frees a whole table; reads all its leaves. False if there was none.
     pub(crate) fn delete_table(&self, name: &str) -> Result<bool, Error> {
-        guard("deleting a table", || self.txn.delete_table(definition(name)))
+        guard(&self.health, "deleting a table", || self.txn.delete_table(definition(name)))
     }
 
     /// After an error the transaction may or may not have become durable.
     pub(crate) fn commit(self) -> Result<(), Error> {
-        guard("committing", || self.txn.commit())
+        let Self { txn, health } = self;
+        guard(&health, "committing", || txn.commit())
     }
 
     pub(crate) fn abort(self) -> Result<(), Error> {
-        guard("aborting", || self.txn.abort())
+        let Self { txn, health } = self;
+        guard(&health, "aborting", || txn.abort())
     }
 }
 
 /// A table of a write transaction.
 pub(crate) struct WriteTable<'t> {
     inner: redb::Table<'t, Bytes, Bytes>,
+    health: &'t Health,
 }
 
 impl WriteTable<'_> {
     pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        guard("writing a row", || self.inner.insert(key, value).map(drop))
+        guard(self.health, "writing a row", || self.inner.insert(key, value).map(drop))
     }
 
     pub(crate) fn remove(&mut self, key: &[u8]) -> Result<bool, Error> {
-        guard("removing a row", || self.inner.remove(key).map(|old| old.is_some()))
+        guard(self.health, "removing a row", || self.inner.remove(key).map(|old| old.is_some()))
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        guard("reading a row", || self.inner.get(key).map(|v| v.map(|v| v.value().to_vec())))
+        guard(self.health, "reading a row", || {
+            self.inner.get(key).map(|v| v.map(|v| v.value().to_vec()))
+        })
     }
 
     pub(crate) fn len(&self) -> Result<u64, Error> {
-        guard("counting rows", || self.inner.len())
+        guard(self.health, "counting rows", || self.inner.len())
     }
 
     /// Appends rows behind the last one; their keys must ascend, and lie above every stored key.
@@ -294,7 +344,7 @@ impl WriteTable<'_> {
         &mut self,
         rows: impl IntoIterator<Item = (&'r [u8], &'r [u8])>,
     ) -> Result<(), Error> {
-        guard("appending rows", || {
+        guard(self.health, "appending rows", || {
             let mut cursor = self.inner.upper_bound_mut(Bound::<&[u8]>::Unbounded)?;
             for (key, value) in rows {
                 cursor.insert_before(key, value).map_err(redb::Error::from)?;
@@ -306,7 +356,9 @@ impl WriteTable<'_> {
     /// Removes all rows between the bounds. Read them through a snapshot first, so that the write
     /// transaction does not wait for cold pages.
     pub(crate) fn remove_range(&mut self, bounds: Bounds<'_>) -> Result<(), Error> {
-        guard("removing rows", || self.inner.retain_in::<&[u8], _>(bounds, |_, _| false))
+        guard(self.health, "removing rows", || {
+            self.inner.retain_in::<&[u8], _>(bounds, |_, _| false)
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use super::header::Header;
 use super::tables::TableId;
 use crate::base::error::Error;
 use crate::base::random::Random;
-use crate::base::sync::Arc;
+use crate::base::sync::{Arc, Mutex};
 
 const LOCK: &str = "LOCK";
 const HEADER: &str = "txinbox.header";
@@ -37,7 +37,7 @@ pub(crate) enum OpenMode {
 pub(crate) struct Directory {
     disk: Arc<dyn Disk>,
     header: Header,
-    _lock: Box<dyn DiskLock>,
+    lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
 impl Directory {
@@ -79,11 +79,16 @@ impl Directory {
             create(&*disk, &header(&*disk)?, fill)?;
         }
         let header = read_header(&*disk)?;
-        Ok(Self { disk, header, _lock: lock })
+        Ok(Self { disk, header, lock: Mutex::new(Some(lock)) })
     }
 
     pub(crate) fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Lets others have the directory.
+    pub(crate) fn release(&self) {
+        self.lock.lock().take();
     }
 
     pub(crate) fn describe(&self) -> String {

@@ -16,7 +16,6 @@ use crate::base::sync::{Arc, AtomicBool, Ordering, RwLock};
 #[derive(Debug)]
 pub(crate) struct RedbFile {
     file: Box<dyn DiskFile>,
-    closed: RwLock<bool>,
     health: Arc<Health>,
 }
 
@@ -25,16 +24,40 @@ pub(crate) struct RedbFile {
 pub(crate) struct Health {
     pub(crate) written_bytes: Counter,
     /// Whether any call has failed: redb then refuses all that follows.
-    pub(crate) failed: AtomicBool,
+    failed: AtomicBool,
+    /// Whether redb has met damage: it may not survive being closed then.
+    damaged: AtomicBool,
+    /// Whether the file may no longer be touched.
+    closed: RwLock<bool>,
+}
+
+impl Health {
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn note_damage(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+        self.damaged.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::SeqCst)
+    }
+
+    /// From here on nothing reads or writes the file; waits for those at it.
+    pub(crate) fn cut_off(&self) {
+        *self.closed.write() = true;
+    }
 }
 
 impl RedbFile {
     pub(crate) fn new(file: Box<dyn DiskFile>, health: Arc<Health>) -> Self {
-        Self { file, closed: RwLock::new(false), health }
+        Self { file, health }
     }
 
     fn open<T>(&self, f: impl FnOnce(&dyn DiskFile) -> io::Result<T>) -> io::Result<T> {
-        let closed = self.closed.read();
+        let closed = self.health.closed.read();
         if *closed {
             return Err(io::Error::other("the database was closed"));
         }
@@ -65,7 +88,7 @@ impl StorageBackend for RedbFile {
     }
 
     fn close(&self) -> io::Result<()> {
-        *self.closed.write() = true;
+        self.health.cut_off();
         Ok(())
     }
 }
