@@ -40,13 +40,8 @@ pub struct Consumer {
 impl Consumer {
     pub(crate) fn new(name: &str, inbox: Inbox, entry: &ConsumerEntry) -> Self {
         let counters = inbox.engine().counters.consumer(entry.id);
-        let handling = Handling {
-            scope: entry.scope(),
-            classes: entry.classes.clone().into(),
-            class: entry.class(),
-            accept_late: false,
-            result_retention_ms: None,
-        };
+        let handling =
+            Handling { scope: entry.scope(), accept_late: false, result_retention_ms: None };
         Self { name: name.into(), inbox, handling, max_wait: None, counters }
     }
 
@@ -448,7 +443,9 @@ impl Finisher {
             Known::Stored(stored) => {
                 let (fingerprint, result) = match stored.row.kind {
                     RowKind::Claim { fingerprint, result } => (fingerprint, result),
-                    RowKind::Alias { .. } => return Err(Error::closed()),
+                    RowKind::Alias { .. } => {
+                        return Err(Error::corrupt("a claim", "an alias row stands for it"));
+                    }
                 };
                 let result = engine.read_result_now(result)?;
                 Ok(self.claim_of(stored.class, stored.row.at, stored.row.wall, fingerprint, result))

@@ -19,7 +19,7 @@ use crate::claims::packed::{self, PackedRow};
 use crate::claims::pending::{PendingClaim, PendingKind, result_key};
 use crate::claims::policy::bucket_bounds;
 use crate::claims::row::{RecentClaim, RowKind, StoredResult};
-use crate::claims::state::put_tombstone;
+use crate::claims::state::{State, put_tombstone};
 use crate::storage::batch::Batch;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::tables::TableId;
@@ -54,10 +54,8 @@ impl Engine {
         let seq = Seq(core.seq.0.saturating_add(1));
         let events = group.events;
         let sealed = self.seal_group(core, group, seq);
-        self.commit_batch(core, seq, &sealed.batch)?;
-        let Sealed { change, rows, tombstones, committed, .. } = sealed;
-        {
-            let mut state = self.state.write();
+        let Sealed { batch, change, rows, tombstones, committed } = sealed;
+        self.commit_batch(core, seq, &batch, |state| {
             if !change.buckets.is_empty() {
                 // Claims of different buckets seal apart, so none waits in a table of the next.
                 state.recent.rotate();
@@ -69,24 +67,26 @@ impl Engine {
                 Arc::make_mut(&mut state.tombstones).extend(tombstones);
             }
             state.accept(&change);
-        }
+        })?;
         self.counters.groups.add(1);
         self.counters.grouped_events.add(events as u64);
         Ok(committed)
     }
 
-    /// Makes a batch durable as the group `seq`, and its snapshot the one that readers get.
+    /// Makes a batch durable as the group `seq`; then readers get, in one step, its snapshot and what
+    /// `accept` makes of the image.
     pub(crate) fn commit_batch(
         &self,
         core: &mut Core,
         seq: Seq,
         batch: &Batch,
+        accept: impl FnOnce(&mut State),
     ) -> Result<(), Error> {
         match batch.commit(core.db()?).and_then(|()| core.db()?.read()) {
             Ok(read) => {
                 core.seq = seq;
                 core.full_until_us = None;
-                self.publish(core, Arc::new(Snapshot::new(read)));
+                self.publish(core, Arc::new(Snapshot::new(read)), accept);
                 Ok(())
             }
             Err(error) => self.after_failed_commit(core, seq, error),

@@ -108,7 +108,7 @@ impl Group {
 
     /// Whether it takes no further event.
     pub(crate) fn is_full(&self) -> bool {
-        self.events >= GROUP_MAX_EVENTS
-            || self.overlay.bytes().saturating_add(self.result_bytes) >= GROUP_MAX_BYTES
+        let bytes = self.overlay.bytes().saturating_add(self.result_bytes);
+        self.is_dirty() && (self.events >= GROUP_MAX_EVENTS || bytes >= GROUP_MAX_BYTES)
     }
 }

@@ -65,9 +65,7 @@ impl Engine {
         change.write(&mut batch);
         let mark = core.mark(seq, &self.clocks, &*self.clock);
         batch.put(crate::storage::tables::TableId::Mark, super::mark::KEY.to_vec(), mark.encode());
-        self.commit_batch(core, seq, &batch)?;
-        self.state.write().accept(change);
-        Ok(())
+        self.commit_batch(core, seq, &batch, |state| state.accept(change))
     }
 
     /// The consumer of that name, registered if it is new.
@@ -103,7 +101,7 @@ impl Engine {
         let mut batch = Batch::default();
         put_consumer(&mut batch, name, &entry);
         self.commit_change(turn.core(), batch, &change)?;
-        self.registry.write().consumers.insert(name.to_owned(), entry.clone());
+        self.registry.write().add_consumer(name, entry.clone());
         Ok(entry)
     }
 

@@ -21,9 +21,6 @@ use crate::claims::state::RunSet;
 #[derive(Clone, Debug)]
 pub(crate) struct Handling {
     pub(crate) scope: Scope,
-    /// Every class that its claims may lie in, and the one for new claims.
-    pub(crate) classes: Arc<[ClassId]>,
-    pub(crate) class: ClassId,
     pub(crate) accept_late: bool,
     pub(crate) result_retention_ms: Option<u64>,
 }
@@ -75,7 +72,8 @@ impl Engine {
         delivery: &Delivery,
     ) -> Result<Result<Draft<T>, Option<Missed>>, Error> {
         let runs = self.state.read().runs.clone();
-        let resolver = Resolver::new(&self.state, &handling.classes, None, None);
+        let classes = self.classes_of(handling);
+        let resolver = Resolver::new(&self.state, &classes, None, None);
         match resolver.resolve(&delivery.ids, delivery.fingerprint) {
             Ok(Resolution::Duplicate { claim, unknown }) if unknown.is_empty() => {
                 Ok(Ok(Draft::Duplicate(claim)))
@@ -88,6 +86,12 @@ impl Engine {
             Err(error) if error.is_view_ended() || error.is_io() => Ok(Err(None)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Every class that a consumer's claims may lie in. Asked anew for each delivery, since another
+    /// handle may have changed its retention.
+    pub(crate) fn classes_of(&self, handling: &Handling) -> Arc<[ClassId]> {
+        self.registry.read().classes_of(handling.scope.consumer)
     }
 
     /// Handles one delivery in the open group. The caller holds the slot.
@@ -118,13 +122,21 @@ impl Engine {
         let seq = Seq(core.seq.0.saturating_add(1));
         let group = OpenGroup { seq, pending: &core.group.pending };
         let missed = missed.map(|m| &m.0);
-        let resolution = Resolver::new(&self.state, &handling.classes, Some(group), missed)
+        let classes = self.classes_of(handling);
+        let resolution = Resolver::new(&self.state, &classes, Some(group), missed)
             .resolve(&delivery.ids, delivery.fingerprint)?;
         match resolution {
             Resolution::Duplicate { claim, unknown } => {
                 if !unknown.is_empty() {
                     core.check_space(&*self.clock)?;
-                    add_aliases(core, handling, delivery, &unknown, claim.hash());
+                    add_aliases(
+                        core,
+                        handling,
+                        newest_class(&classes),
+                        delivery,
+                        &unknown,
+                        claim.hash(),
+                    );
                 }
                 Ok(Some(Draft::Duplicate(claim)))
             }
@@ -160,7 +172,7 @@ impl Engine {
             stored.max(core.group.pending.newest_event_time(handling.scope)).map(|t| t.0)
         };
         let Some(reference) = reference else { return Ok(()) };
-        let limit_ms = self.ahead_limit_ms(handling.class);
+        let limit_ms = self.ahead_limit_ms(newest_class(&self.classes_of(handling)));
         let ahead = time.0.saturating_sub(reference);
         match u64::try_from(ahead) {
             Ok(ahead_ms) if ahead_ms > limit_ms => Err(Error::future(ahead_ms, limit_ms)),
@@ -195,14 +207,21 @@ impl Engine {
         core.group.overlay.absorb(staged.overlay);
         core.group.result_bytes =
             core.group.result_bytes.saturating_add(staged.result.as_ref().map_or(0, Vec::len));
-        let claim = add_claim(core, handling, delivery, staged.result);
+        let class = newest_class(&self.classes_of(handling));
+        let claim = add_claim(core, handling, class, delivery, staged.result);
         Ran::Draft(Draft::Applied(value, claim))
     }
+}
+
+/// The class that new claims go to.
+fn newest_class(classes: &[ClassId]) -> ClassId {
+    classes.last().copied().unwrap_or_default()
 }
 
 fn add_claim(
     core: &mut Core,
     handling: &Handling,
+    class: ClassId,
     delivery: &Delivery,
     result: Option<Vec<u8>>,
 ) -> PendingClaim {
@@ -211,7 +230,7 @@ fn add_claim(
         hash: delivery.ids.first().copied().unwrap_or_default(),
         place: pending.next_place(),
         scope: handling.scope,
-        class: handling.class,
+        class,
         event_time: delivery.time,
         kind: PendingKind::Claim { fingerprint: delivery.fingerprint, result },
         result_retention_ms: handling.result_retention_ms,
@@ -226,13 +245,14 @@ fn add_claim(
         .filter(|(i, id)| !delivery.ids.iter().take(*i).any(|earlier| earlier == *id))
         .map(|(_, id)| *id)
         .collect();
-    add_aliases(core, handling, delivery, &aliases, primary);
+    add_aliases(core, handling, class, delivery, &aliases, primary);
     claim
 }
 
 fn add_aliases(
     core: &mut Core,
     handling: &Handling,
+    class: ClassId,
     delivery: &Delivery,
     ids: &[IdHash],
     primary: IdHash,
@@ -244,7 +264,7 @@ fn add_aliases(
             hash: *id,
             place,
             scope: handling.scope,
-            class: handling.class,
+            class,
             event_time: delivery.time,
             kind: PendingKind::Alias { primary },
             result_retention_ms: None,

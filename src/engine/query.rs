@@ -12,6 +12,7 @@ use crate::base::error::Error;
 use crate::base::ids::{IdHash, Seq};
 use crate::base::sync::{Arc, Mutex};
 use crate::claims::resolve::{Known, OpenGroup, Resolver};
+use crate::claims::state::State;
 use crate::storage::snapshot::Snapshot;
 
 /// A superseded snapshot that somebody may still read.
@@ -58,9 +59,18 @@ impl Views {
 }
 
 impl Engine {
-    /// Gives readers a new durable snapshot.
-    pub(crate) fn publish(&self, core: &Core, snapshot: Arc<Snapshot>) {
-        let previous = std::mem::replace(&mut self.state.write().snapshot, snapshot);
+    /// Gives readers a new durable snapshot, and in the same step what `accept` changes.
+    pub(crate) fn publish(
+        &self,
+        core: &Core,
+        snapshot: Arc<Snapshot>,
+        accept: impl FnOnce(&mut State),
+    ) {
+        let previous = {
+            let mut state = self.state.write();
+            accept(&mut state);
+            std::mem::replace(&mut state.snapshot, snapshot)
+        };
         let written_bytes = core.db().map(|db| db.written_bytes()).unwrap_or(0);
         let limit = self.config.view_max_pinned_bytes;
         // A snapshot that only this call still holds is nobody's view.
@@ -84,7 +94,8 @@ impl Engine {
     /// The durable claim that an id stands for.
     pub(crate) fn lookup(&self, handling: &Handling, id: IdHash) -> Result<Option<Known>, Error> {
         self.check_open()?;
-        let resolver = Resolver::new(&self.state, &handling.classes, None, None);
+        let classes = self.classes_of(handling);
+        let resolver = Resolver::new(&self.state, &classes, None, None);
         match resolver.claim_under(id) {
             Err(error) if error.is_view_ended() || error.is_io() => {
                 // A recovery replaced the snapshot under us; behind the slot it is over.
@@ -104,11 +115,12 @@ impl Engine {
         self.check_open()?;
         let mut turn = self.turn(None)?;
         let core = turn.core();
+        let classes = self.classes_of(handling);
         let mut any = false;
         loop {
             let seq = Seq(core.seq.0.saturating_add(1));
             let group = OpenGroup { seq, pending: &core.group.pending };
-            let resolver = Resolver::new(&self.state, &handling.classes, Some(group), None);
+            let resolver = Resolver::new(&self.state, &classes, Some(group), None);
             let Some(claim) = resolver.claim_under(id)? else { break };
             core.group.pending.forget(claim.hash());
             any = true;

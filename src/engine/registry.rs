@@ -3,13 +3,14 @@
 //! Owns their catalogue rows. What must hold: N1. A name keeps its number for ever, for hashes and
 //! tables are built on it. N2. A keyspace is opened only with the codecs it was made with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use crate::base::codec::{Malformed, Reader, Writer, unseal};
 use crate::base::error::Error;
 use crate::base::ids::{ClassId, ConsumerId, Generation, KeyspaceId, Scope};
 use crate::base::limits::{CONSUMERS_MAX, KEYSPACES_MAX, NAME_MAX_BYTES};
+use crate::base::sync::Arc;
 use crate::storage::batch::Batch;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::tables::TableId;
@@ -50,6 +51,8 @@ pub(crate) struct KeyspaceEntry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registry {
     pub(crate) consumers: BTreeMap<String, ConsumerEntry>,
+    /// The classes of each consumer, for every delivery to ask.
+    classes: HashMap<ConsumerId, Arc<[ClassId]>>,
     pub(crate) keyspaces: BTreeMap<String, KeyspaceEntry>,
     pub(crate) state_version: u64,
 }
@@ -91,7 +94,7 @@ impl Registry {
         match key {
             STATE_VERSION => self.state_version = Reader::new(unseal(value)?).u64()?,
             [CONSUMER, b':', name @ ..] => {
-                self.consumers.insert(text(name)?, decode_consumer(value)?);
+                self.add_consumer(&text(name)?, decode_consumer(value)?);
             }
             [KEYSPACE, b':', name @ ..] => {
                 let mut r = Reader::new(unseal(value)?);
@@ -106,6 +109,16 @@ impl Registry {
             _ => {} // claims own the other rows
         }
         Ok(())
+    }
+
+    pub(crate) fn add_consumer(&mut self, name: &str, entry: ConsumerEntry) {
+        self.classes.insert(entry.id, entry.classes.clone().into());
+        self.consumers.insert(name.to_owned(), entry);
+    }
+
+    /// Every class that a consumer's claims may lie in; new ones go to the last.
+    pub(crate) fn classes_of(&self, consumer: ConsumerId) -> Arc<[ClassId]> {
+        self.classes.get(&consumer).cloned().unwrap_or_default()
     }
 
     pub(crate) fn next_consumer(&self) -> Result<ConsumerId, Error> {

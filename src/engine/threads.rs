@@ -16,6 +16,9 @@ enum Call {
     Stopped,
 }
 
+/// How long maintenance rests after a failure.
+const AFTER_ERROR: Duration = Duration::from_millis(500);
+
 /// Wakes one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
@@ -79,8 +82,12 @@ impl Engine {
         let handle = thread::spawn(move || {
             let mut limit = engine.next_due();
             while engine.maintenance_bell.wait(limit) {
-                engine.maintain_until_idle();
-                limit = engine.next_due();
+                let done = engine.maintain_until_idle();
+                limit = match (done, engine.next_due()) {
+                    (Ok(()), due) => due,
+                    // What failed may fail again: do not hurry.
+                    (Err(_), due) => Some(due.unwrap_or(AFTER_ERROR).max(AFTER_ERROR)),
+                };
             }
         });
         self.threads.handles.lock().push(handle);

@@ -71,6 +71,9 @@ impl Drop for Turn<'_> {
         let engine = self.engine;
         let Some(mut core) = self.core.take() else { return };
         let open = core.group.is_dirty();
+        if !open {
+            core.group.events = 0; // repeats alone, which no commit will count
+        }
         if open && core.group.is_full() {
             engine.close_group(&mut core);
         } else if open && core.group.done.is_wanted() {

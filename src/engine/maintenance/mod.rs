@@ -119,8 +119,9 @@ impl Engine {
     }
 
     /// Works until nothing is due or something fails.
-    pub(crate) fn maintain_until_idle(&self) {
-        while let Ok(Some(_)) = self.maintain_step() {}
+    pub(crate) fn maintain_until_idle(&self) -> Result<(), Error> {
+        while self.maintain_step()?.is_some() {}
+        Ok(())
     }
 
     fn step(&self, work: &mut Maintenance) -> Result<Option<SweepReport>, Error> {
