@@ -10,4 +10,6 @@ pub(crate) mod hash;
 pub(crate) mod ids;
 pub(crate) mod limits;
 pub(crate) mod random;
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) mod sim_clock;
 pub(crate) mod sync;
