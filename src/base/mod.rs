@@ -11,4 +11,6 @@ pub(crate) mod ids;
 pub(crate) mod limits;
 pub(crate) mod metrics;
 pub(crate) mod random;
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) mod sim_clock;
 pub(crate) mod sync;

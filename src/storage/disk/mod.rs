@@ -7,6 +7,8 @@
 
 mod memory;
 mod real;
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) mod sim;
 
 use std::fmt::Debug;
 use std::io;
