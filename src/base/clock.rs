@@ -20,6 +20,20 @@ pub trait Clock: Debug + Send + Sync + 'static {
     fn stopwatch_us(&self) -> u64;
 }
 
+impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
+    fn wall_ms(&self) -> i64 {
+        (**self).wall_ms()
+    }
+
+    fn boot_ms(&self) -> u64 {
+        (**self).boot_ms()
+    }
+
+    fn stopwatch_us(&self) -> u64 {
+        (**self).stopwatch_us()
+    }
+}
+
 /// The machine's own clocks.
 #[derive(Debug)]
 pub(crate) struct SystemClock {

@@ -64,13 +64,7 @@ pub struct Traced {
 
 impl fmt::Display for Traced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            ordinal,
-            call,
-            name,
-            offset,
-            len,
-        } = self;
+        let Self { ordinal, call, name, offset, len } = self;
         write!(f, "{ordinal} {call:?} {name} at {offset} of {len} bytes")
     }
 }

@@ -32,10 +32,9 @@ pub enum Unsynced {
 impl Op {
     pub(super) fn describe(&self) -> Unsynced {
         match self {
-            Self::Write { offset, data, .. } => Unsynced::Write {
-                offset: *offset,
-                len: data.len(),
-            },
+            Self::Write { offset, data, .. } => {
+                Unsynced::Write { offset: *offset, len: data.len() }
+            }
             Self::Length { len, .. } => Unsynced::Length { len: *len },
             _ => Unsynced::Name,
         }
@@ -68,12 +67,7 @@ impl Medium {
 
     fn apply(&mut self, op: &Op, fate: Fate) {
         match op {
-            Op::Write {
-                file,
-                offset,
-                data,
-                grew,
-            } => {
+            Op::Write { file, offset, data, grew } => {
                 for (start, bytes) in kept_bytes(*offset, data, fate) {
                     self.write(*file, offset.saturating_add(start as u64), bytes, *grew);
                 }
@@ -98,9 +92,9 @@ fn kept_bytes(offset: u64, data: &[u8], fate: Fate) -> Vec<(usize, &[u8])> {
         Fate::Lost => Vec::new(),
         Fate::Prefix(at) => vec![(0, data.get(..at).unwrap_or(data))],
         Fate::Suffix(at) => vec![(at, data.get(at..).unwrap_or_default())],
-        Fate::Sectors(seed) => sectors(offset, data)
-            .filter(|(start, _)| bits(seed, *start as u64) & 1 == 1)
-            .collect(),
+        Fate::Sectors(seed) => {
+            sectors(offset, data).filter(|(start, _)| bits(seed, *start as u64) & 1 == 1).collect()
+        }
     }
 }
 
@@ -157,10 +151,7 @@ impl State {
         }
         let named = medium.names.values().filter_map(|no| {
             let pages = medium.files.get(no)?;
-            let file = FileState {
-                cache: pages.clone(),
-                durable: pages.clone(),
-            };
+            let file = FileState { cache: pages.clone(), durable: pages.clone() };
             Some((*no, file))
         });
         Self {

@@ -35,10 +35,7 @@ impl FromStr for Crash {
     fn from_str(text: &str) -> Result<Self, UnknownPlan> {
         let unknown = || UnknownPlan(text.to_owned());
         let (ordinal, keep) = text.split_once(' ').ok_or_else(unknown)?;
-        Ok(Self {
-            ordinal: ordinal.parse().map_err(|_| unknown())?,
-            keep: keep.parse()?,
-        })
+        Ok(Self { ordinal: ordinal.parse().map_err(|_| unknown())?, keep: keep.parse()? })
     }
 }
 
@@ -70,12 +67,7 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            workload,
-            crash,
-            seed,
-            reason,
-        } = self;
+        let Self { workload, crash, seed, reason } = self;
         write!(
             f,
             "power loss in workload {workload:?}, seed {seed}: {reason}; replay it with \
@@ -117,11 +109,7 @@ impl PowerLoss {
             start: SimDisk::new(),
             seed: 0,
             stride: 1,
-            budget: Budget {
-                plans: 64,
-                subsets: 4,
-                torn: true,
-            },
+            budget: Budget { plans: 64, subsets: 4, torn: true },
             only: None,
         }
     }
@@ -129,10 +117,7 @@ impl PowerLoss {
     /// Starts every run from a copy of this disk, unsynced operations included.
     #[must_use]
     pub fn start(self, disk: &SimDisk) -> Self {
-        Self {
-            start: disk.kill(),
-            ..self
-        }
+        Self { start: disk.kill(), ..self }
     }
 
     /// Draws other subsets and, where the budget is short, other plans.
@@ -144,10 +129,7 @@ impl PowerLoss {
     /// Cuts the power at every n-th call only.
     #[must_use]
     pub fn stride(self, n: u64) -> Self {
-        Self {
-            stride: n.max(1),
-            ..self
-        }
+        Self { stride: n.max(1), ..self }
     }
 
     /// At most so many images a call, and among them twice `subsets` seeded ones: of whole operations
@@ -169,10 +151,7 @@ impl PowerLoss {
     /// Tries that one power cut alone.
     #[must_use]
     pub fn only(self, crash: Crash) -> Self {
-        Self {
-            only: Some(crash),
-            ..self
-        }
+        Self { only: Some(crash), ..self }
     }
 
     /// Tries all power cuts and checks what is left by each.
@@ -227,10 +206,7 @@ impl PowerLoss {
     ) -> Result<(), Failure> {
         report.ordinals += 1;
         for keep in tried {
-            let crash = Crash {
-                ordinal,
-                keep: *keep,
-            };
+            let crash = Crash { ordinal, keep: *keep };
             report.images += 1;
             check(&disk.power_cut(*keep), &crash).map_err(|reason| Failure {
                 workload: self.name.clone(),

@@ -56,10 +56,7 @@ impl Fault {
     /// fail; [`power_cut`](super::SimDisk::power_cut) shows what is left.
     #[must_use]
     pub fn crash(ordinal: u64) -> Self {
-        Self {
-            calls: u16::MAX,
-            ..Self::new(ordinal, &[], Effect::Crash)
-        }
+        Self { calls: u16::MAX, ..Self::new(ordinal, &[], Effect::Crash) }
     }
 
     /// A call of one of these kinds fails with an I/O error and does nothing.
@@ -99,10 +96,7 @@ impl Fault {
     /// The same fault at every fitting call from there on, until the faults are cleared.
     #[must_use]
     pub fn from_now_on(self) -> Self {
-        Self {
-            lasting: true,
-            ..self
-        }
+        Self { lasting: true, ..self }
     }
 
     fn strikes(&self, ordinal: u64, call: Call) -> bool {

@@ -45,21 +45,13 @@ impl SimDisk {
         name: &str,
         run: impl FnOnce(&mut State, Option<Effect>) -> io::Result<T>,
     ) -> io::Result<T> {
-        let on = On {
-            name: &Arc::from(name),
-            offset: 0,
-            len: 0,
-        };
+        let on = On { name: &Arc::from(name), offset: 0, len: 0 };
         self.call(call, &on, run)
     }
 }
 
 fn existing(state: &State) -> io::Result<()> {
-    if state.exists {
-        Ok(())
-    } else {
-        Err(io::ErrorKind::NotFound.into())
-    }
+    if state.exists { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
 /// Changes the names that processes see, and notes that the change is not durable.
@@ -104,11 +96,7 @@ impl Disk for SimDisk {
             change_names(state, Op::Link { name, file });
             Ok(file)
         })?;
-        Ok(Box::new(SimFile {
-            disk: self.clone(),
-            file,
-            name: Arc::from(name),
-        }))
+        Ok(Box::new(SimFile { disk: self.clone(), file, name: Arc::from(name) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -146,10 +134,7 @@ impl Disk for SimDisk {
             if !state.locked.insert(name.to_owned()) {
                 return Ok(None);
             }
-            let lock = SimLock {
-                disk: self.clone(),
-                name: name.to_owned(),
-            };
+            let lock = SimLock { disk: self.clone(), name: name.to_owned() };
             Ok(Some(Box::new(lock) as Box<dyn DiskLock>))
         })
     }
@@ -193,9 +178,7 @@ impl SimFile {
 
 impl DiskFile for SimFile {
     fn len(&self) -> io::Result<u64> {
-        self.call(Call::Len, 0, 0, |state, _| {
-            Ok(state.file(self.file)?.cache.len())
-        })
+        self.call(Call::Len, 0, 0, |state, _| Ok(state.file(self.file)?.cache.len()))
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -225,9 +208,7 @@ impl DiskFile for SimFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.call(Call::SetLen, 0, len, |state, _| {
-            state.set_len(self.file, len)
-        })
+        self.call(Call::SetLen, 0, len, |state, _| state.set_len(self.file, len))
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -80,12 +80,7 @@ impl Keep {
                 Write { .. } => return Fate::Sectors(bits(seed, index as u64)),
                 _ => coin(seed, index as u64),
             },
-            Self::Torn {
-                op,
-                at,
-                prefix,
-                rest,
-            } => match (op == index, kind, prefix) {
+            Self::Torn { op, at, prefix, rest } => match (op == index, kind, prefix) {
                 (true, Write { .. }, true) => return Fate::Prefix(at),
                 (true, Write { .. }, false) => return Fate::Suffix(at),
                 (true, ..) => false,
@@ -107,12 +102,7 @@ impl fmt::Display for Keep {
             Self::Writes => f.write_str("writes"),
             Self::Subset(seed) => write!(f, "subset {seed}"),
             Self::Sectors(seed) => write!(f, "sectors {seed}"),
-            Self::Torn {
-                op,
-                at,
-                prefix,
-                rest,
-            } => write!(
+            Self::Torn { op, at, prefix, rest } => write!(
                 f,
                 "torn {op} {at} {} {}",
                 if *prefix { "prefix" } else { "suffix" },
@@ -151,18 +141,14 @@ impl FromStr for Keep {
             ["allbut", op] => Self::AllBut(place(op)?),
             ["subset", seed] => Self::Subset(number(seed)?),
             ["sectors", seed] => Self::Sectors(number(seed)?),
-            [
-                "torn",
-                op,
-                at,
-                side @ ("prefix" | "suffix"),
-                others @ ("rest" | "alone"),
-            ] => Self::Torn {
-                op: place(op)?,
-                at: place(at)?,
-                prefix: side == "prefix",
-                rest: others == "rest",
-            },
+            ["torn", op, at, side @ ("prefix" | "suffix"), others @ ("rest" | "alone")] => {
+                Self::Torn {
+                    op: place(op)?,
+                    at: place(at)?,
+                    prefix: side == "prefix",
+                    rest: others == "rest",
+                }
+            }
             _ => return Err(unknown()),
         })
     }
@@ -183,18 +169,8 @@ mod tests {
             Keep::AllBut(4),
             Keep::Subset(u64::MAX),
             Keep::Sectors(9),
-            Keep::Torn {
-                op: 1,
-                at: 512,
-                prefix: true,
-                rest: false,
-            },
-            Keep::Torn {
-                op: 1,
-                at: 7,
-                prefix: false,
-                rest: true,
-            },
+            Keep::Torn { op: 1, at: 512, prefix: true, rest: false },
+            Keep::Torn { op: 1, at: 7, prefix: false, rest: true },
         ] {
             assert_eq!(keep.to_string().parse(), Ok(keep));
         }

@@ -56,11 +56,8 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
         let at = offset.saturating_add(done as u64);
         let start = (at % PAGE) as usize;
         let count = (PAGE_BYTES - start).min(len - done);
-        let part = Part {
-            page: at / PAGE,
-            in_page: start..start + count,
-            in_buf: done..done + count,
-        };
+        let part =
+            Part { page: at / PAGE, in_page: start..start + count, in_buf: done..done + count };
         done += count;
         Some(part)
     })
@@ -85,9 +82,7 @@ impl Pages {
     fn slot(&mut self, page: u64) -> Option<&mut Option<Arc<Page>>> {
         let (block, slot) = split(page);
         let blocks = Arc::make_mut(&mut self.blocks);
-        let block = blocks
-            .entry(block)
-            .or_insert_with(|| Arc::new(Block::empty()));
+        let block = blocks.entry(block).or_insert_with(|| Arc::new(Block::empty()));
         Arc::make_mut(block).0.get_mut(slot)
     }
 

@@ -20,10 +20,7 @@ pub(super) fn plans(unsynced: &[Unsynced], budget: Budget, seed: u64) -> Vec<Kee
         return vec![Keep::Nothing];
     }
     let mut chosen = vec![Keep::Nothing, Keep::Everything];
-    let lengths = unsynced
-        .iter()
-        .filter(|op| matches!(op, Unsynced::Length { .. }))
-        .count();
+    let lengths = unsynced.iter().filter(|op| matches!(op, Unsynced::Length { .. })).count();
     if lengths > 0 && lengths < unsynced.len() {
         chosen.extend([Keep::Lengths, Keep::Writes]);
     }
@@ -59,12 +56,7 @@ fn single_plans(unsynced: &[Unsynced], torn: bool, seed: u64) -> Vec<Keep> {
         for at in tears(offset, len, bits(seed, op as u64)) {
             for (prefix, rest) in [(true, true), (true, false), (false, true), (false, false)] {
                 if torn && (rest || unsynced.len() > 1) {
-                    pool.push(Keep::Torn {
-                        op,
-                        at,
-                        prefix,
-                        rest,
-                    });
+                    pool.push(Keep::Torn { op, at, prefix, rest });
                 }
             }
         }
@@ -105,11 +97,7 @@ fn sample(pool: Vec<Keep>, most: usize, seed: u64) -> Vec<Keep> {
 mod tests {
     use super::*;
 
-    const ALL: Budget = Budget {
-        plans: usize::MAX,
-        subsets: 2,
-        torn: true,
-    };
+    const ALL: Budget = Budget { plans: usize::MAX, subsets: 2, torn: true };
 
     fn write(offset: u64, len: usize) -> Unsynced {
         Unsynced::Write { offset, len }

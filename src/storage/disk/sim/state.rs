@@ -138,15 +138,11 @@ impl State {
     }
 
     pub(super) fn file(&self, file: FileNo) -> io::Result<&FileState> {
-        self.files
-            .get(&file)
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.files.get(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn file_mut(&mut self, file: FileNo) -> io::Result<&mut FileState> {
-        self.files
-            .get_mut(&file)
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.files.get_mut(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Writes as much of `data` as there is room for.
@@ -161,12 +157,7 @@ impl State {
         }
         if !fits.is_empty() {
             self.file_mut(file)?.cache.write(offset, fits)?;
-            self.unsynced.push(Op::Write {
-                file,
-                offset,
-                data: fits.into(),
-                grew,
-            });
+            self.unsynced.push(Op::Write { file, offset, data: fits.into(), grew });
         }
         if fits.len() < data.len() {
             return Err(io::ErrorKind::StorageFull.into());
@@ -225,9 +216,8 @@ impl State {
 
     /// Takes a file's operations out of the unsynced ones and makes those durable that `persists`.
     fn settle(&mut self, file: FileNo, mut persists: impl FnMut(u64) -> bool) -> io::Result<()> {
-        let (mine, others): (Vec<Op>, Vec<Op>) = std::mem::take(&mut self.unsynced)
-            .into_iter()
-            .partition(|op| op.file() == Some(file));
+        let (mine, others): (Vec<Op>, Vec<Op>) =
+            std::mem::take(&mut self.unsynced).into_iter().partition(|op| op.file() == Some(file));
         self.unsynced = others;
         let durable = &mut self.file_mut(file)?.durable;
         for (op, index) in mine.into_iter().zip(0_u64..) {
