@@ -34,7 +34,7 @@ use crate::base::limits;
 use crate::claims::row::{RecentClaim, RowKind, StoredResult};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 const VERSION: u8 = 1;
 const KEY_BYTES: usize = 10;
