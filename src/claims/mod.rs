@@ -4,6 +4,7 @@
 //! `storage` and `base`.
 
 pub(crate) mod packed;
+pub(crate) mod policy;
 pub(crate) mod recent;
 pub(crate) mod row;
 pub(crate) mod run;
