@@ -26,7 +26,7 @@ pub use api::tx::Tx;
 pub use api::view::View;
 pub use base::clock::Clock;
 pub use base::error::{BoxError, Error};
-pub use claims::policy::Retention;
+pub use claims::policy::{Retention, days, hours, minutes};
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/sources.md")]

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
+use super::policy::Policy;
 use super::recent::Aggregate;
 use super::run::RunMeta;
 use crate::base::codec::{Malformed, Reader, Writer, unseal};
@@ -54,8 +55,7 @@ pub(crate) struct ResultBucket {
 /// The image of the catalogue rows that concern claims.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalogue {
-    /// Retention of each class in milliseconds of store time; `None` for ever.
-    pub(crate) classes: BTreeMap<ClassId, Option<u64>>,
+    pub(crate) classes: BTreeMap<ClassId, Policy>,
     pub(crate) buckets: BTreeMap<BucketId, Bucket>,
     pub(crate) results: BTreeMap<u32, ResultBucket>,
     pub(crate) floors: HashMap<Scope, EventMs>,
@@ -176,7 +176,7 @@ impl ResultBucket {
 /// A change of the catalogue: the rows for the commit, and what to do to the image once durable.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Change {
-    pub(crate) classes: Vec<(ClassId, Option<u64>)>,
+    pub(crate) classes: Vec<(ClassId, Policy)>,
     pub(crate) buckets: Vec<Bucket>,
     pub(crate) buckets_gone: Vec<BucketId>,
     pub(crate) results: Vec<ResultBucket>,
@@ -189,11 +189,8 @@ impl Change {
     /// The rows that make it durable.
     pub(crate) fn write(&self, batch: &mut Batch) {
         let table = TableId::Catalogue;
-        for (class, retention_ms) in &self.classes {
-            let mut w = Writer::new();
-            w.u8(VERSION);
-            put_optional_ms(&mut w, *retention_ms);
-            batch.put(table, key(CLASS, &class.0.to_be_bytes()), w.seal());
+        for (class, policy) in &self.classes {
+            batch.put(table, key(CLASS, &class.0.to_be_bytes()), policy.encode());
         }
         for bucket in &self.buckets {
             batch.put(table, key(BUCKET, &bucket.id.0.to_be_bytes()), bucket.encode());
@@ -247,11 +244,8 @@ impl Catalogue {
         };
         match (*prefix, rest.remaining()) {
             (CLASS, 2) => {
-                let mut r = Reader::new(unseal(value)?);
-                if r.u8()? != VERSION {
-                    return Err(Malformed("unknown version of a class"));
-                }
-                self.classes.insert(ClassId(rest.u16()?.swap_bytes()), optional_ms(&mut r)?);
+                let class = ClassId(rest.u16()?.swap_bytes());
+                self.classes.insert(class, Policy::decode(value)?);
             }
             (BUCKET, 8) => {
                 let id = BucketId(rest.u64()?.swap_bytes());
@@ -297,10 +291,14 @@ impl Catalogue {
         self.buckets.values().rev().find(|b| b.class == class).filter(|b| now < b.end)
     }
 
+    /// The policy of a class; one that is not known keeps for ever.
+    pub(crate) fn policy(&self, class: ClassId) -> Policy {
+        self.classes.get(&class).copied().unwrap_or(Policy { retention_ms: None })
+    }
+
     /// When a bucket may be forgotten; `None` for never.
     pub(crate) fn expires_at(&self, bucket: &Bucket) -> Option<StoreMs> {
-        let retention_ms = self.classes.get(&bucket.class).copied().flatten()?;
-        Some(StoreMs(bucket.end.0.saturating_add(retention_ms)))
+        self.policy(bucket.class).expires_at(bucket.end)
     }
 }
 
@@ -323,7 +321,10 @@ mod tests {
             owners: BTreeMap::from([(scope, owner)]),
         };
         let change = Change {
-            classes: vec![(ClassId(0), None), (ClassId(1), Some(160))],
+            classes: vec![
+                (ClassId(0), Policy { retention_ms: None }),
+                (ClassId(1), Policy { retention_ms: Some(160) }),
+            ],
             buckets: vec![bucket.clone()],
             results: vec![ResultBucket {
                 id: 9,

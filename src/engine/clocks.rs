@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use crate::base::clock::Clock;
-use crate::base::ids::{ClassId, StoreMs};
+use crate::base::ids::{ClassId, StoreMs, WallMs};
 use crate::base::sync::Mutex;
-use crate::claims::store_time::{Saved, StoreClock};
+use crate::claims::policy::Policy;
+use crate::claims::store_time::{SavedClock, StoreClock};
 
 /// The clocks by class.
 #[derive(Debug, Default)]
@@ -20,13 +21,14 @@ pub(crate) struct Clocks {
 impl Clocks {
     /// Goes on from what the mark saved; once per process start.
     pub(crate) fn resume(
-        saved: &[(ClassId, Saved)],
-        classes: &BTreeMap<ClassId, Option<u64>>,
+        saved: &[(ClassId, SavedClock)],
+        classes: &BTreeMap<ClassId, Policy>,
         clock: &dyn Clock,
     ) -> Self {
         let resumed = saved.iter().map(|(class, saved)| {
-            let retention_ms = classes.get(class).copied().flatten();
-            (*class, StoreClock::resume(*saved, retention_ms, clock.wall_ms(), clock.boot_ms()))
+            let retention_ms = classes.get(class).and_then(|policy| policy.retention_ms);
+            let wall = WallMs(clock.wall_ms());
+            (*class, StoreClock::resume(Some(*saved), retention_ms, wall, clock.boot_ms()))
         });
         Self { by_class: Mutex::new(resumed.collect()) }
     }
@@ -35,14 +37,17 @@ impl Clocks {
     pub(crate) fn now(&self, class: ClassId, clock: &dyn Clock) -> StoreMs {
         let boot_ms = clock.boot_ms();
         let mut by_class = self.by_class.lock();
-        by_class.entry(class).or_insert_with(|| StoreClock::new(boot_ms)).now(boot_ms)
+        by_class
+            .entry(class)
+            .or_insert_with(|| StoreClock::resume(None, None, WallMs(0), boot_ms))
+            .now(boot_ms)
     }
 
     /// What the mark keeps of them.
-    pub(crate) fn save(&self, clock: &dyn Clock) -> Vec<(ClassId, Saved)> {
-        let (wall_ms, boot_ms) = (clock.wall_ms(), clock.boot_ms());
+    pub(crate) fn save(&self, clock: &dyn Clock) -> Vec<(ClassId, SavedClock)> {
+        let (wall, boot_ms) = (WallMs(clock.wall_ms()), clock.boot_ms());
         let mut by_class = self.by_class.lock();
-        by_class.iter_mut().map(|(class, c)| (*class, c.save(wall_ms, boot_ms))).collect()
+        by_class.iter_mut().map(|(class, c)| (*class, c.save(wall, boot_ms))).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -17,7 +17,7 @@ use crate::base::sync::Arc;
 use crate::claims::catalogue::{Bucket, Change, ResultBucket};
 use crate::claims::packed::{self, PackedRow};
 use crate::claims::pending::{PendingClaim, PendingKind, result_key};
-use crate::claims::policy::bucket_bounds;
+use crate::claims::policy::Policy;
 use crate::claims::row::{RecentClaim, RowKind, StoredResult};
 use crate::claims::state::{State, put_tombstone};
 use crate::storage::batch::Batch;
@@ -165,8 +165,7 @@ impl Engine {
         if let Some(open) = state.catalogue.open_bucket(class, now) {
             return open.id;
         }
-        let retention_ms = state.catalogue.classes.get(&class).copied().flatten();
-        let (start, end) = bucket_bounds(retention_ms, now);
+        let (start, end) = (now, state.catalogue.policy(class).bucket_end(now));
         let id = core.next_bucket;
         core.next_bucket = BucketId(id.0.saturating_add(1));
         change.buckets.push(Bucket {
@@ -229,9 +228,9 @@ impl Engine {
         if let Some(bucket) = known.or_else(|| change.results.iter().find(fits)) {
             return bucket.id;
         }
-        let of_class = state.catalogue.classes.get(&claim.class).copied().flatten();
-        let retention_ms = own.or(of_class);
-        let (_, end) = bucket_bounds(retention_ms, now);
+        let of_class = state.catalogue.policy(claim.class);
+        let policy = own.map_or(of_class, |ms| Policy { retention_ms: Some(ms) });
+        let (retention_ms, end) = (policy.retention_ms, policy.bucket_end(now));
         let id = core.next_results;
         core.next_results = id.wrapping_add(1);
         change.results.push(ResultBucket {

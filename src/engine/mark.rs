@@ -6,7 +6,7 @@
 use crate::base::codec::{Malformed, Reader, Writer, unseal};
 use crate::base::error::Error;
 use crate::base::ids::{BucketId, ClassId, Epoch, RunId, Seq};
-use crate::claims::store_time::Saved;
+use crate::claims::store_time::SavedClock;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::tables::TableId;
 
@@ -25,7 +25,7 @@ pub(crate) struct Mark {
     pub(crate) next_results: u32,
     pub(crate) next_result: u64,
     /// The clock of each retention class.
-    pub(crate) clocks: Vec<(ClassId, Saved)>,
+    pub(crate) clocks: Vec<(ClassId, SavedClock)>,
 }
 
 impl Mark {
@@ -61,7 +61,7 @@ impl Mark {
             clocks: Vec::new(),
         };
         for _ in 0..r.varint()? {
-            mark.clocks.push((ClassId(r.u16()?), Saved::decode(r.bytes()?)?));
+            mark.clocks.push((ClassId(r.u16()?), SavedClock::decode(r.bytes()?)?));
         }
         r.finish()?;
         Ok(mark)
@@ -79,6 +79,7 @@ impl Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::ids::{StoreMs, WallMs};
 
     #[test]
     fn the_mark_round_trips_and_refuses_every_flip() {
@@ -89,7 +90,7 @@ mod tests {
             next_run: RunId(4),
             next_results: 5,
             next_result: 7,
-            clocks: vec![(ClassId(6), Saved::default())],
+            clocks: vec![(ClassId(6), SavedClock { now: StoreMs(8), wall_at_save: WallMs(-9) })],
         };
         let bytes = mark.encode();
         assert_eq!(Mark::decode(&bytes), Ok(mark));

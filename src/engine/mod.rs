@@ -164,8 +164,7 @@ impl Engine {
 
     /// How far ahead of now an event's own time may lie.
     pub(crate) fn ahead_limit_ms(&self, class: ClassId) -> u64 {
-        let retention_ms = self.state.read().catalogue.classes.get(&class).copied().flatten();
-        retention_ms.map_or(AHEAD_MAX_MS, |r| (r / 4).min(AHEAD_MAX_MS))
+        self.retention_ms(class).map_or(AHEAD_MAX_MS, |r| (r / 4).min(AHEAD_MAX_MS))
     }
 
     /// Closes the open group, saves the clocks, stops the threads and lets the directory go.

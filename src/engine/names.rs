@@ -16,15 +16,6 @@ use crate::claims::catalogue::Change;
 use crate::claims::policy::Policy;
 use crate::storage::batch::Batch;
 
-/// Whether `asked` keeps claims less long than `stored`; `None` is for ever.
-fn is_shorter(asked: Option<u64>, stored: Option<u64>) -> bool {
-    match (asked, stored) {
-        (Some(asked), Some(stored)) => asked < stored,
-        (Some(_), None) => true,
-        (None, _) => false,
-    }
-}
-
 impl Engine {
     /// Gives the default class the policy of this opening, unless that is shorter than what is
     /// stored and nobody allowed it.
@@ -33,14 +24,13 @@ impl Engine {
         policy: Policy,
         allow_shorter: bool,
     ) -> Result<(), Error> {
-        let asked = policy.retention_ms;
         let stored = self.state.read().catalogue.classes.get(&DEFAULT_CLASS).copied();
-        let keep = stored
-            .is_some_and(|stored| asked == stored || (is_shorter(asked, stored) && !allow_shorter));
-        if keep {
-            return Ok(());
-        }
-        let change = Change { classes: vec![(DEFAULT_CLASS, asked)], ..Change::default() };
+        let policy = match stored.map(|stored| stored.settle(policy, allow_shorter)) {
+            Some(settled) if !settled.changed => return Ok(()),
+            Some(settled) => settled.policy,
+            None => policy,
+        };
+        let change = Change { classes: vec![(DEFAULT_CLASS, policy)], ..Change::default() };
         let mut turn = self.turn(None)?;
         self.commit_change(turn.core(), Batch::default(), &change)
     }
@@ -115,14 +105,12 @@ impl Engine {
     ) -> Result<(), Error> {
         let state = self.state.read();
         let classes = &state.catalogue.classes;
-        let asked = policy.retention_ms;
-        let current = classes.get(&entry.class()).copied().flatten();
-        let keeps = !is_new && (asked == current || (is_shorter(asked, current) && !allow_shorter));
-        if keeps {
+        let current = state.catalogue.policy(entry.class());
+        if !is_new && !current.settle(policy, allow_shorter).changed {
             return Ok(());
         }
         // The default class is not shared: its retention may change at the next opening.
-        let same = classes.iter().find(|(id, r)| **id != DEFAULT_CLASS && **r == asked);
+        let same = classes.iter().find(|(id, p)| **id != DEFAULT_CLASS && **p == policy);
         let class = match same {
             Some((id, _)) => *id,
             None => {
@@ -134,7 +122,7 @@ impl Engine {
                         u64::from(CLASSES_MAX) - 1,
                     ));
                 }
-                change.classes.push((ClassId(next), asked));
+                change.classes.push((ClassId(next), policy));
                 ClassId(next)
             }
         };

@@ -58,7 +58,7 @@ impl Engine {
 
     /// Retention of a class in milliseconds of store time; `None` for ever.
     pub(crate) fn retention_ms(&self, class: ClassId) -> Option<u64> {
-        self.state.read().catalogue.classes.get(&class).copied().flatten()
+        self.state.read().catalogue.policy(class).retention_ms
     }
 
     /// Claims in the store after one retention at the rate since it was opened.

@@ -124,7 +124,7 @@ mod tests {
             index.find(IdHash(0), |number| hits.push(number));
             hits
         };
-        assert_eq!(hits(&index), []);
+        assert!(hits(&index).is_empty());
         index.insert(IdHash(0), 0);
         assert_eq!(hits(&index), [0]);
     }

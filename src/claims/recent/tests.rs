@@ -135,8 +135,8 @@ proptest! {
 }
 
 fn plain_row(first: u64, claims: usize) -> PackedRow {
-    let random = Random::seeded(first.into());
-    let mut bits = || random.next_u64().unwrap();
+    let random = Random::seeded(first);
+    let bits = || random.next_u64().unwrap();
     PackedRow {
         bucket: BucketId(1),
         class: ClassId(0),

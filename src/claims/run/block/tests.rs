@@ -120,7 +120,7 @@ fn a_block_takes_as_many_rows_as_its_page_at_n_minus_1_n_and_n_plus_1() {
     let rows: Vec<_> =
         rows.into_iter().map(|r| ClaimRow { wall: WallMs(r.at.0 as i64), ..r }).collect();
     let ends = |rows: &[ClaimRow]| cut(rows).iter().map(|r| r.end).collect::<Vec<_>>();
-    assert_eq!(ends(&rows[..0]), []);
+    assert!(ends(&rows[..0]).is_empty());
     assert_eq!(ends(&rows[..1]), [1]);
     assert_eq!(ends(&rows[..FULL - 1]), [FULL - 1]);
     assert_eq!(ends(&rows[..FULL]), [FULL]);
