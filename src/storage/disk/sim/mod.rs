@@ -27,6 +27,8 @@ mod db_tests;
 #[cfg(test)]
 mod fault_tests;
 #[cfg(test)]
+mod script;
+#[cfg(test)]
 mod sync_tests;
 
 use std::time::Duration;
@@ -148,7 +150,12 @@ impl SimDisk {
     /// What a power cut at this moment may lose, oldest first.
     #[must_use]
     pub fn unsynced(&self) -> Vec<Unsynced> {
-        self.0.lock().unsynced.iter().map(|op| op.describe()).collect()
+        self.0
+            .lock()
+            .unsynced
+            .iter()
+            .map(|op| op.describe())
+            .collect()
     }
 
     /// Sets how much fits on the disk, from the next call on.

@@ -150,7 +150,10 @@ impl Pages {
                 && self.is_allocated(len / PAGE)
                 && let Some(Some(page)) = self.slot(len / PAGE)
             {
-                Arc::make_mut(page).iter_mut().skip(used).for_each(|b| *b = 0);
+                Arc::make_mut(page)
+                    .iter_mut()
+                    .skip(used)
+                    .for_each(|b| *b = 0);
             }
         }
         self.len = len;
