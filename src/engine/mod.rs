@@ -191,8 +191,11 @@ impl Engine {
             self.close_group(&mut core);
             saved = self.save_clocks(&mut core);
         }
-        // Dropping the database ends the snapshots too: views stop here.
-        core.db = None;
+        // This ends the snapshots too: views stop here.
+        match core.db.take() {
+            Some(db) if saved.is_ok() => db.close(),
+            other => drop(other),
+        }
         core.down = None;
         self.directory.release();
         drop(core);

@@ -76,15 +76,16 @@ pub(crate) struct Db {
 }
 
 impl Drop for Db {
-    /// Closing a damaged database can panic inside redb's own destructors, which would end the
-    /// process: such a one is cut off from its file and its memory given up.
+    /// As a crash would end it: nothing more is written. redb would make its pending commits durable
+    /// in one phase here, which is what S1 forbids. Closing a damaged database can even panic inside
+    /// redb's own destructors, which would end the process, so its memory is given up instead.
     fn drop(&mut self) {
         let Some(inner) = self.inner.take() else { return };
+        self.health.cut_off();
         if self.health.is_damaged() {
-            self.health.cut_off();
             std::mem::forget(inner);
-        } else if catch_unwind(AssertUnwindSafe(|| drop(inner))).is_err() {
-            self.health.cut_off();
+        } else {
+            drop(inner);
         }
     }
 }
@@ -104,6 +105,17 @@ impl Db {
             redb::Builder::new().set_cache_size(cache_bytes).create_with_backend(file)
         })?;
         Ok(Self { inner: Some(inner), health })
+    }
+
+    /// Closes it in order, so that the next opening has nothing to recover. All that was committed
+    /// must be durable already.
+    pub(crate) fn close(mut self) {
+        let Some(inner) = self.inner.take() else { return };
+        if self.health.has_failed() {
+            self.inner = Some(inner); // dropped as after a crash
+        } else {
+            drop(inner);
+        }
     }
 
     /// Bytes written to the file since it was opened.

@@ -99,6 +99,10 @@ impl Directory {
     pub(crate) fn open_db(&self, cache_bytes: usize) -> Result<Db, Error> {
         let file = open_file(&*self.disk, DATABASE, false)?;
         settle(&*file)?;
+        // A predecessor killed between its last rename and this call left a name that could go.
+        self.disk
+            .sync_dir()
+            .map_err(|e| Error::io(format!("making {} durable", self.describe()), e))?;
         let db = Db::open(file, cache_bytes)?;
         let stored = match db.read()?.table(&TableId::Catalogue.name())? {
             Some(table) => table.get(STORE_ID_KEY)?.map(|v| v.bytes().to_vec()),
@@ -155,7 +159,7 @@ fn create(
     let txn = db.write(true)?;
     txn.table(&TableId::Catalogue.name())?.insert(STORE_ID_KEY, &header.store_id.to_le_bytes())?;
     txn.commit()?;
-    drop(db);
+    db.close();
     open_file(disk, DATABASE_NEW, false)?.sync().map_err(doing)?;
     disk.rename(HEADER_NEW, HEADER).map_err(doing)?;
     disk.sync_dir().map_err(doing)?;

@@ -7,8 +7,8 @@ use super::call::Call;
 /// One thing that goes wrong at one call, or from one call on.
 ///
 /// A fault strikes the first call that has at least its ordinal and is of a kind it applies to, so
-/// "the first sync from call 100 on fails" is one fault. It strikes once, unless it was placed
-/// [`from_now_on`](Self::from_now_on).
+/// "the first sync from call 100 on fails" is one fault. It strikes once, unless it is
+/// [`lasting`](Self::lasting).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     ordinal: u64,
@@ -95,7 +95,7 @@ impl Fault {
 
     /// The same fault at every fitting call from there on, until the faults are cleared.
     #[must_use]
-    pub fn from_now_on(self) -> Self {
+    pub fn lasting(self) -> Self {
         Self { lasting: true, ..self }
     }
 

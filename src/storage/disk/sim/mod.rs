@@ -27,6 +27,8 @@ mod db_tests;
 #[cfg(test)]
 mod fault_tests;
 #[cfg(test)]
+mod script;
+#[cfg(test)]
 mod sync_tests;
 
 use std::time::Duration;
