@@ -8,11 +8,10 @@
 use std::cell::Cell;
 
 use super::pending::{Pending, PendingClaim, PendingKind};
-use super::row::{ClaimRow, RowKind, StoredResult};
-use super::run::Run;
+use super::row::{ClaimRow, RowKind};
 use super::state::{RunSet, Standing, State, Stored, Tombstones, hidden_by};
 use crate::base::error::Error;
-use crate::base::ids::{ClassId, Fingerprint, IdHash, Position, Seq, StoreMs, WallMs};
+use crate::base::ids::{ClassId, Fingerprint, IdHash, Seq};
 use crate::base::sync::{Arc, RwLock};
 use crate::storage::snapshot::Snapshot;
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::base::codec::{Writer, unseal};
+use crate::base::codec::Writer;
 use crate::base::error::Error;
 use crate::base::ids::KeyspaceId;
 use crate::storage::batch::Put;
@@ -120,7 +120,7 @@ pub(crate) fn scan(
         Some(table) => Some(table.range(bounds)?),
         None => None,
     };
-    let mut pull = |stored: &mut Option<crate::storage::db::Rows>| {
+    let pull = |stored: &mut Option<crate::storage::db::Rows>| {
         let step = stored.as_mut().and_then(|r| if reverse { r.next_back() } else { r.next() });
         step.transpose().map(|row| row.map(|(k, v)| (k.bytes().to_vec(), v)))
     };

@@ -16,7 +16,7 @@ use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefiniti
 use super::disk::DiskFile;
 use super::redb_file::{Health, RedbFile};
 use crate::base::error::Error;
-use crate::base::sync::{Arc, Ordering};
+use crate::base::sync::Arc;
 
 type Bytes = &'static [u8];
 

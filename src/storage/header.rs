@@ -30,7 +30,7 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) fn create(random: &Random) -> Result<Self, Error> {
-        let mut wide = || -> Result<u128, Error> {
+        let wide = || -> Result<u128, Error> {
             Ok(u128::from(random.next_u64()?) << 64 | u128::from(random.next_u64()?))
         };
         Ok(Self {

@@ -67,7 +67,7 @@ pub(crate) fn partition_table(epoch: Epoch, run: RunId, partition: u32) -> Strin
 
 /// Whether a table holds claims or results that the catalogue must name for it to live.
 pub(crate) fn is_reclaimable(name: &str) -> bool {
-    name.starts_with("run-") || name.starts_with("results-") || name.starts_with("state-")
+    name.starts_with("run-") || name.starts_with("results-")
 }
 
 #[cfg(test)]

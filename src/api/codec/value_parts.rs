@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::{Value, finish, malformed, option_tag, total_width};
+use super::{Value, malformed, option_tag, total_width};
 use crate::base::codec::{Reader, Writer};
 use crate::base::error::Error;
 

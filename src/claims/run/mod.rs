@@ -38,5 +38,5 @@ pub(crate) use meta::{PartitionMeta, RunMeta};
 pub(crate) use name::{RunName, parse_table_name};
 pub(crate) use open::Run;
 pub(crate) use prepare::{PreparedPartition, Progress};
-pub(crate) use scan::{Scan, prefetch};
+pub(crate) use scan::prefetch;
 pub(crate) use space::partitions_for;

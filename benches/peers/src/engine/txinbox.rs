@@ -137,7 +137,7 @@ impl Engine for Txinbox {
         } else {
             let batch = self.consumer.process_batch(
                 events,
-                delivery,
+                |event| delivery(event),
                 |tx, event| self.count(tx, event),
             );
             for outcome in batch {
