@@ -8,7 +8,7 @@
 //! At the end the state is compared, row for row, with a single pass over the file. Kill it at any
 //! moment and start it again: the feed begins anew and what was handled is a duplicate.
 
-mod clock;
+pub(crate) mod clock;
 mod feed;
 mod plain;
 mod report;
@@ -29,13 +29,14 @@ use state::Books;
 const USAGE: &str = "usage: quakes [--dir DIR] [--json]
 
   --dir DIR  where the store lies, or is made (./quakes-store)
-  --json     print one line of JSON in place of the table";
+  --json     print one line of JSON in place of the table
+  --help     print this";
 
 /// What the command line asked for.
 #[derive(Debug)]
-struct Options {
-    dir: PathBuf,
-    json: bool,
+pub(crate) struct Options {
+    pub(crate) dir: PathBuf,
+    pub(crate) json: bool,
 }
 
 impl Options {
@@ -116,7 +117,7 @@ fn tally(batch: Batch<i64>, counters: &mut Counters) -> Result<(), BoxError> {
 }
 
 /// The whole job; `false` if the state differs from that of a single pass.
-fn run(options: &Options) -> Result<bool, Box<dyn StdError>> {
+pub(crate) fn run(options: &Options) -> Result<bool, Box<dyn StdError>> {
     let feed = Feed::load()?;
     let clock = FeedClock::starting_at(feed.poll_time_ms(0));
     let inbox = Inbox::builder(retention())
@@ -143,6 +144,13 @@ fn run(options: &Options) -> Result<bool, Box<dyn StdError>> {
 }
 
 fn main() -> ExitCode {
+    if std::env::args()
+        .skip(1)
+        .any(|arg| arg == "--help" || arg == "-h")
+    {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let options = match Options::parse(std::env::args().skip(1)) {
         Ok(options) => options,
         Err(why) => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::feed::Quake;
+use super::feed::Quake;
 
 /// From this magnitude on, in hundredths, a quake has an alert.
 pub(crate) const ALERT_FROM: i64 = 500;

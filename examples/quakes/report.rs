@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write, stderr};
 
-use crate::feed::POLLS;
-use crate::plain::State;
+use super::feed::POLLS;
+use super::plain::State;
 
 /// Regions that the table shows one by one.
 const ROWS: usize = 12;
@@ -100,24 +100,24 @@ pub(crate) fn table(state: &State, counters: &Counters, differences: &[String]) 
         );
     }
 
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(out, "{name:<44} {value:>9}");
-    };
-    line("\nquakes in the store", grouped(state.quakes.len() as u64));
-    line(
-        "alerts in the store (magnitude 5 or more)",
-        grouped(state.alerts.len() as u64),
-    );
-    line(
-        "\nthis run, two consumers: deliveries",
-        grouped(counters.deliveries),
-    );
-    line("applied", grouped(counters.applied));
-    line(
-        "duplicates, which changed nothing",
-        grouped(counters.duplicates),
-    );
-    line("mismatches", grouped(counters.mismatches));
+    let lines = [
+        ("quakes in the store", state.quakes.len() as u64),
+        (
+            "alerts in the store (magnitude 5 or more)",
+            state.alerts.len() as u64,
+        ),
+        (
+            "deliveries in this run, to two consumers",
+            counters.deliveries,
+        ),
+        ("  applied", counters.applied),
+        ("  duplicates, which changed nothing", counters.duplicates),
+        ("  mismatches", counters.mismatches),
+    ];
+    out.push('\n');
+    for (name, number) in lines {
+        let _ = writeln!(out, "{name:<46} {:>15}", grouped(number));
+    }
     if counters.applied == 0 {
         out.push_str("\nAn earlier run had handled everything; this one applied nothing.\n");
     }

@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use txinbox::codec::Value;
 use txinbox::{BoxError, Error, Inbox, Map, Tx, View};
 
-use crate::feed::Report;
-use crate::plain::{ALERT_FROM, Region, State, energy_j};
+use super::feed::Report;
+use super::plain::{ALERT_FROM, Region, State, energy_j};
 
 /// The keyspaces of the example.
 #[derive(Debug)]
