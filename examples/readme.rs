@@ -20,12 +20,7 @@ struct Message {
 impl Message {
     fn new(id: &str, account: u64, amount: i64) -> Self {
         let body = format!("{{\"account\":{account},\"amount\":{amount}}}");
-        Self {
-            id: id.to_owned(),
-            body,
-            account,
-            amount,
-        }
+        Self { id: id.to_owned(), body, account, amount }
     }
 
     fn ack(&self) {

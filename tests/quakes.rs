@@ -3,12 +3,7 @@
 //! The example is compiled into this test and run in processes of its own, so that what is killed
 //! is what the README promises, built from these very sources.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 #[path = "../examples/quakes/main.rs"]
 #[allow(dead_code)]
@@ -30,10 +25,7 @@ const KILLS_PER_STORE: u32 = 5;
 #[test]
 fn plays_the_feed_when_asked() {
     if let Some(dir) = std::env::var_os(DIR) {
-        let options = quakes::Options {
-            dir: dir.into(),
-            json: true,
-        };
+        let options = quakes::Options { dir: dir.into(), json: true };
         assert!(quakes::run(&options).unwrap(), "the state differs");
     }
 }
@@ -54,16 +46,12 @@ fn finish(child: Child) -> Value {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}: {stdout}", output.status);
     // The harness may have written its own words on the same line before.
-    let line = stdout
-        .lines()
-        .find_map(|l| l.find("{\"deliveries\"").map(|at| &l[at..]));
+    let line = stdout.lines().find_map(|l| l.find("{\"deliveries\"").map(|at| &l[at..]));
     serde_json::from_str(line.unwrap_or_else(|| panic!("no closing line in: {stdout}"))).unwrap()
 }
 
 fn counter(line: &Value, name: &str) -> i64 {
-    line[name]
-        .as_i64()
-        .unwrap_or_else(|| panic!("no {name} in {line}"))
+    line[name].as_i64().unwrap_or_else(|| panic!("no {name} in {line}"))
 }
 
 /// 1,707 quakes; as many last revisions; 1,335 first estimates, which are revisions too.
@@ -98,10 +86,7 @@ fn killed_at_random_moments_it_ends_with_the_same_state() {
     finish(start(timed.path()));
     let whole = started.elapsed();
 
-    let seed = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_nanos() as u64;
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     println!("seed {seed}, a whole run takes {whole:?}");
     let mut random = seed;
     let mut killed = 0;
@@ -118,17 +103,10 @@ fn killed_at_random_moments_it_ends_with_the_same_state() {
         }
         assert_eq!(finish(start(dir.path()))["check"], "ok", "seed {seed}");
         let again = finish(start(dir.path()));
-        assert_eq!(
-            (&again["check"], counter(&again, "applied")),
-            (&"ok".into(), 0),
-            "seed {seed}"
-        );
+        assert_eq!((&again["check"], counter(&again, "applied")), (&"ok".into(), 0), "seed {seed}");
     }
     println!("{killed} kills");
-    assert!(
-        killed >= STORES,
-        "the processes were too fast to be killed: {killed} kills"
-    );
+    assert!(killed >= STORES, "the processes were too fast to be killed: {killed} kills");
 }
 
 /// The next of a sequence of numbers from 0 up to 1 (SplitMix64).

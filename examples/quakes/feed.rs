@@ -48,10 +48,8 @@ impl Quake {
         let text = |name: &str| Some(value.get(name)?.as_str()?.to_owned());
         let number = |name: &str| value.get(name)?.as_i64();
         let ids = value.get("ids")?.as_array()?;
-        let mut ids: Vec<String> = ids
-            .iter()
-            .filter_map(|v| Some(v.as_str()?.to_owned()))
-            .collect();
+        let mut ids: Vec<String> =
+            ids.iter().filter_map(|v| Some(v.as_str()?.to_owned())).collect();
         ids.sort_unstable();
         let (time_ms, place) = (number("time")?, text("place")?);
         Some(Self {
@@ -67,24 +65,14 @@ impl Quake {
 
     /// The id that a network gave it before the agency settled on `id`: another one, if it has one.
     fn early_id(&self) -> &str {
-        self.ids
-            .iter()
-            .find(|id| **id != self.id)
-            .unwrap_or(&self.id)
+        self.ids.iter().find(|id| **id != self.id).unwrap_or(&self.id)
     }
 
     /// A first estimate that is 0.05 to 0.40 off, up or down, by the id's letters.
     fn early_magnitude(&self) -> i64 {
-        let seed = self
-            .id
-            .bytes()
-            .fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % 9_973);
+        let seed = self.id.bytes().fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % 9_973);
         let off = 5 + seed % 36;
-        if seed % 2 == 0 {
-            self.magnitude + off
-        } else {
-            self.magnitude - off
-        }
+        if seed % 2 == 0 { self.magnitude + off } else { self.magnitude - off }
     }
 }
 
@@ -124,9 +112,7 @@ impl<'f> Report<'f> {
             magnitude,
             updated_ms,
             id: EventId::text(id)?,
-            aliases: others
-                .map(|other| EventId::text(other))
-                .collect::<Result<_, _>>()?,
+            aliases: others.map(|other| EventId::text(other)).collect::<Result<_, _>>()?,
             revision_id: EventId::parts(&[id.as_bytes(), &updated_ms.to_be_bytes()])?,
             revision: format!("{} {magnitude}", quake.origin),
         })
@@ -172,10 +158,6 @@ impl Feed {
     /// What a poll brings: every quake of the seven days before it, oldest first.
     pub(crate) fn poll(&self, now_ms: i64) -> Result<Vec<Report<'_>>, Error> {
         let shown = |q: &&Quake| now_ms - POLL_COVERS_MS < q.time_ms && q.time_ms <= now_ms;
-        self.quakes
-            .iter()
-            .filter(shown)
-            .map(|q| Report::new(q, now_ms))
-            .collect()
+        self.quakes.iter().filter(shown).map(|q| Report::new(q, now_ms)).collect()
     }
 }

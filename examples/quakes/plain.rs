@@ -41,19 +41,17 @@ pub(crate) fn single_pass(quakes: &[Quake]) -> State {
     let mut state = State::default();
     for quake in quakes {
         let (key, magnitude) = (quake.key().to_owned(), quake.magnitude());
-        let region = state.regions.entry(quake.region.clone()).or_insert(Region {
-            strongest: magnitude,
-            ..Region::default()
-        });
+        let region = state
+            .regions
+            .entry(quake.region.clone())
+            .or_insert(Region { strongest: magnitude, ..Region::default() });
         region.quakes += 1;
         region.strongest = region.strongest.max(magnitude);
         region.energy_j += energy_j(magnitude);
         if magnitude >= ALERT_FROM {
             state.alerts.insert(key.clone(), magnitude);
         }
-        state
-            .by_strength
-            .insert((quake.region.clone(), magnitude, key.clone()));
+        state.by_strength.insert((quake.region.clone(), magnitude, key.clone()));
         state.quakes.insert(key, (quake.region.clone(), magnitude));
     }
     state
@@ -65,15 +63,8 @@ pub(crate) fn differences(expected: &State, found: &State) -> Vec<String> {
     compare("region", &expected.regions, &found.regions, &mut lines);
     compare("quake", &expected.quakes, &found.quakes, &mut lines);
     compare("alert", &expected.alerts, &found.alerts, &mut lines);
-    for row in expected
-        .by_strength
-        .symmetric_difference(&found.by_strength)
-    {
-        let side = if expected.by_strength.contains(row) {
-            "missing"
-        } else {
-            "too many"
-        };
+    for row in expected.by_strength.symmetric_difference(&found.by_strength) {
+        let side = if expected.by_strength.contains(row) { "missing" } else { "too many" };
         lines.push(format!("by strength: {row:?} is {side}"));
     }
     lines

@@ -48,13 +48,7 @@ pub(crate) fn progress(poll: i64, now_ms: i64, counters: &Counters) {
 
 /// The closing line for programs.
 pub(crate) fn json(counters: &Counters, ok: bool) -> String {
-    let Counters {
-        deliveries,
-        applied,
-        duplicates,
-        mismatches,
-        alerts,
-    } = counters;
+    let Counters { deliveries, applied, duplicates, mismatches, alerts } = counters;
     let check = if ok { "ok" } else { "failed" };
     format!(
         "{{\"deliveries\":{deliveries},\"applied\":{applied},\"duplicates\":{duplicates},\
@@ -69,47 +63,23 @@ pub(crate) fn table(state: &State, counters: &Counters, differences: &[String]) 
 
     let mut out = String::from("\n");
     row(&mut out, "region", "quakes", "strongest", "energy (J)");
-    row(
-        &mut out,
-        &"-".repeat(32),
-        "------",
-        "---------",
-        "----------",
-    );
+    row(&mut out, &"-".repeat(32), "------", "---------", "----------");
     for (name, region) in regions.iter().take(ROWS) {
         let strongest = magnitude(region.strongest);
-        row(
-            &mut out,
-            name,
-            &grouped(region.quakes),
-            &strongest,
-            &scientific(region.energy_j),
-        );
+        row(&mut out, name, &grouped(region.quakes), &strongest, &scientific(region.energy_j));
     }
     if let Some(rest) = regions.get(ROWS..).filter(|rest| !rest.is_empty()) {
         let name = format!("{} more regions", rest.len());
         let quakes = rest.iter().map(|(_, r)| r.quakes).sum();
         let strongest = rest.iter().map(|(_, r)| r.strongest).max().unwrap_or(0);
         let energy = rest.iter().map(|(_, r)| r.energy_j).sum();
-        row(
-            &mut out,
-            &name,
-            &grouped(quakes),
-            &magnitude(strongest),
-            &scientific(energy),
-        );
+        row(&mut out, &name, &grouped(quakes), &magnitude(strongest), &scientific(energy));
     }
 
     let lines = [
         ("quakes in the store", state.quakes.len() as u64),
-        (
-            "alerts in the store (magnitude 5 or more)",
-            state.alerts.len() as u64,
-        ),
-        (
-            "deliveries in this run, to two consumers",
-            counters.deliveries,
-        ),
+        ("alerts in the store (magnitude 5 or more)", state.alerts.len() as u64),
+        ("deliveries in this run, to two consumers", counters.deliveries),
         ("  applied", counters.applied),
         ("  duplicates, which changed nothing", counters.duplicates),
         ("  mismatches", counters.mismatches),
@@ -130,10 +100,7 @@ pub(crate) fn table(state: &State, counters: &Counters, differences: &[String]) 
 }
 
 fn row(out: &mut String, region: &str, quakes: &str, strongest: &str, energy: &str) {
-    let _ = writeln!(
-        out,
-        "{region:<32} {quakes:>6}  {strongest:>9}  {energy:>10}"
-    );
+    let _ = writeln!(out, "{region:<32} {quakes:>6}  {strongest:>9}  {energy:>10}");
 }
 
 fn magnitude(hundredths: i64) -> String {

@@ -40,11 +40,7 @@ impl Value for Region {
 
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let (quakes, strongest, energy_j) = <(u64, i64, u128)>::decode(bytes)?;
-        Ok(Self {
-            quakes,
-            strongest,
-            energy_j,
-        })
+        Ok(Self { quakes, strongest, energy_j })
     }
 }
 
@@ -121,16 +117,8 @@ impl Books {
         report: &Report<'_>,
     ) -> Result<(), Error> {
         let magnitude = report.magnitude;
-        tx.insert(
-            &self.quakes,
-            key,
-            &(region.to_owned(), magnitude, report.updated_ms),
-        )?;
-        tx.insert(
-            &self.by_strength,
-            &(region.to_owned(), magnitude, key.to_owned()),
-            &(),
-        )?;
+        tx.insert(&self.quakes, key, &(region.to_owned(), magnitude, report.updated_ms))?;
+        tx.insert(&self.by_strength, &(region.to_owned(), magnitude, key.to_owned()), &())?;
         Ok(())
     }
 
@@ -144,14 +132,9 @@ impl Books {
     ) -> Result<(), Error> {
         let weakest = (region.to_owned(), i64::MIN, String::new());
         let beyond = (region.to_owned(), i64::MAX, String::new());
-        let last = tx
-            .scan(&self.by_strength)
-            .range(weakest..beyond)
-            .reverse()
-            .limit(1)
-            .page()?;
-        if let Some(((_, strongest, _), ())) = last.into_iter().next() {
-            totals.strongest = strongest;
+        let last = tx.scan_back(&self.by_strength, weakest..beyond, 1)?;
+        if let Some(((_, strongest, _), ())) = last.first() {
+            totals.strongest = *strongest;
         }
         tx.insert(&self.regions, region, &totals)?;
         tx.insert(&self.feed_time, "now", &now_ms)?;
@@ -160,22 +143,14 @@ impl Books {
 
     /// Everything in the store, from one consistent view.
     pub(crate) fn whole(&self, view: &View) -> Result<State, Error> {
-        let mut state = State::default();
-        for row in view.scan(&self.regions) {
-            let (name, region) = row?;
-            state.regions.insert(name, region);
-        }
-        for row in view.scan(&self.quakes) {
-            let (key, (region, magnitude, _)) = row?;
-            state.quakes.insert(key, (region, magnitude));
-        }
-        for row in view.scan(&self.by_strength) {
-            state.by_strength.insert(row?.0);
-        }
-        for row in view.scan(&self.alerts) {
-            let (key, magnitude) = row?;
-            state.alerts.insert(key, magnitude);
-        }
-        Ok(state)
+        let all = usize::MAX;
+        let quakes = view.scan(&self.quakes, .., all)?;
+        let by_strength = view.scan(&self.by_strength, .., all)?;
+        Ok(State {
+            regions: view.scan(&self.regions, .., all)?.into_iter().collect(),
+            quakes: quakes.into_iter().map(|(key, (region, m, _))| (key, (region, m))).collect(),
+            by_strength: by_strength.into_iter().map(|(row, ())| row).collect(),
+            alerts: view.scan(&self.alerts, .., all)?.into_iter().collect(),
+        })
     }
 }

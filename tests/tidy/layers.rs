@@ -11,9 +11,7 @@ const LAYERS: &[&str] = &["base", "storage", "claims", "engine", "api", "testkit
 /// The layer of `src/<layer>/…`, or `None` for the facade.
 fn layer_of(path: &str) -> Option<usize> {
     let first = path.strip_prefix("src/")?.split('/').next()?;
-    LAYERS
-        .iter()
-        .position(|l| *l == first.trim_end_matches(".rs"))
+    LAYERS.iter().position(|l| *l == first.trim_end_matches(".rs"))
 }
 
 /// The first names that follow `prefix`, inside braces too.
@@ -50,9 +48,7 @@ fn named_after(code: &str, prefix: &str) -> Vec<(usize, String)> {
 }
 
 fn leading_word(text: &str) -> String {
-    text.chars()
-        .take_while(|c| c.is_alphanumeric() || *c == '_')
-        .collect()
+    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
 
 /// Names of higher layers, and of the facade, whose re-exports would be a way around the order.
@@ -64,11 +60,7 @@ fn upward(sources: &[Source]) -> Vec<String> {
         };
         let mut names = named_after(&s.shipped, "crate::");
         let siblings = named_after(&s.shipped, "super::super::");
-        names.extend(
-            siblings
-                .into_iter()
-                .filter(|(_, w)| LAYERS.contains(&w.as_str())),
-        );
+        names.extend(siblings.into_iter().filter(|(_, w)| LAYERS.contains(&w.as_str())));
         if s.path == format!("src/{}/mod.rs", LAYERS[own]) {
             names.extend(named_after(&s.shipped, "super::"));
         }
@@ -80,10 +72,7 @@ fn upward(sources: &[Source]) -> Vec<String> {
             if !allowed {
                 let line = line_of(&s.shipped, at);
                 let layer = LAYERS[own];
-                found.push(format!(
-                    "{}:{line}: {layer} may not name `crate::{word}`",
-                    s.path
-                ));
+                found.push(format!("{}:{line}: {layer} may not name `crate::{word}`", s.path));
             }
         }
     }
@@ -105,9 +94,8 @@ fn unreached(sources: &[Source]) -> Vec<String> {
         }
     }
     let dead = sources.iter().filter(|s| !reached.contains(&s.path));
-    let mut found: Vec<String> = dead
-        .map(|s| format!("{}: no `mod` reaches this file", s.path))
-        .collect();
+    let mut found: Vec<String> =
+        dead.map(|s| format!("{}: no `mod` reaches this file", s.path)).collect();
     let placed = |s: &&Source| s.path == "src/lib.rs" || layer_of(&s.path).is_some();
     found.extend(
         sources
@@ -120,11 +108,7 @@ fn unreached(sources: &[Source]) -> Vec<String> {
 
 /// The files that a file's `mod name;` may mean.
 fn declared(s: &Source) -> Vec<String> {
-    let folder = match s
-        .path
-        .strip_suffix("/mod.rs")
-        .or_else(|| s.path.strip_suffix("/lib.rs"))
-    {
+    let folder = match s.path.strip_suffix("/mod.rs").or_else(|| s.path.strip_suffix("/lib.rs")) {
         Some(folder) => folder.to_owned(),
         None => s.path.trim_end_matches(".rs").to_owned(),
     };
@@ -154,18 +138,9 @@ fn planted_breaches_are_found() {
     let bad = [
         Source::new("src/lib.rs", "mod base;\nmod api;\n"),
         Source::new("src/base/mod.rs", "mod a;\nuse super::api;\n"),
-        Source::new(
-            "src/base/a.rs",
-            "use crate::{base::ids, engine::{self, group}};\n",
-        ),
-        Source::new(
-            "src/base/dead.rs",
-            "use crate::base::ids; /* crate::api */\n",
-        ),
-        Source::new(
-            "src/api/mod.rs",
-            "use crate::{engine::group, base};\nuse crate::Inbox;\n",
-        ),
+        Source::new("src/base/a.rs", "use crate::{base::ids, engine::{self, group}};\n"),
+        Source::new("src/base/dead.rs", "use crate::base::ids; /* crate::api */\n"),
+        Source::new("src/api/mod.rs", "use crate::{engine::group, base};\nuse crate::Inbox;\n"),
         Source::new("src/other/mod.rs", ""),
     ];
     assert_eq!(

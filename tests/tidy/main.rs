@@ -18,25 +18,13 @@ const FILE_MEDIAN_MAX_LINES: usize = 200;
 
 /// What code that ships may not say, the only files where it may, and what to do instead.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
-    (
-        "SystemTime::now",
-        &["src/base/clock.rs"],
-        "ask base::clock for the time",
-    ),
-    (
-        "Instant::now",
-        &["src/base/clock.rs"],
-        "ask base::clock for the time",
-    ),
+    ("SystemTime::now", &["src/base/clock.rs"], "ask base::clock for the time"),
+    ("Instant::now", &["src/base/clock.rs"], "ask base::clock for the time"),
     ("thread::sleep", &[], "wait on a condition"),
     (".unwrap()", &[], "return an error"),
     (".expect(", &[], "return an error"),
     ("panic!(", &[], "return an error"),
-    (
-        "unreachable!(",
-        &[],
-        "return an error, or let the types say it",
-    ),
+    ("unreachable!(", &[], "return an error, or let the types say it"),
     ("todo!(", &[], "do it"),
     ("unimplemented!(", &[], "do it"),
     ("dbg!(", &[], "take it out"),
@@ -45,12 +33,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
 ];
 
 fn assert_none(breaches: &[String]) {
-    assert!(
-        breaches.is_empty(),
-        "{} breaches:\n{}",
-        breaches.len(),
-        breaches.join("\n")
-    );
+    assert!(breaches.is_empty(), "{} breaches:\n{}", breaches.len(), breaches.join("\n"));
 }
 
 fn forbidden(sources: &[Source]) -> Vec<String> {
@@ -73,17 +56,11 @@ fn std_locks(s: &Source) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in s.shipped.match_indices("std::sync::") {
         let rest = &s.shipped[at + "std::sync::".len()..];
-        let end = if rest.starts_with('{') {
-            rest.find('}')
-        } else {
-            rest.find([';', '<', '(', ','])
-        };
+        let end =
+            if rest.starts_with('{') { rest.find('}') } else { rest.find([';', '<', '(', ',']) };
         let names = &rest[..end.unwrap_or(rest.len())];
         for lock in ["Mutex", "RwLock", "Condvar"] {
-            if names
-                .split(|c: char| !c.is_alphanumeric())
-                .any(|word| word == lock)
-            {
+            if names.split(|c: char| !c.is_alphanumeric()).any(|word| word == lock) {
                 found.push(format!(
                     "{}:{}: `{lock}` of std: take it from base::sync",
                     s.path,
@@ -96,10 +73,8 @@ fn std_locks(s: &Source) -> Vec<String> {
 }
 
 fn sizes(sources: &[Source]) -> Vec<String> {
-    let mut lines: Vec<(usize, &str)> = sources
-        .iter()
-        .map(|s| (s.text.lines().count(), s.path.as_str()))
-        .collect();
+    let mut lines: Vec<(usize, &str)> =
+        sources.iter().map(|s| (s.text.lines().count(), s.path.as_str())).collect();
     lines.sort_unstable();
     let mut found: Vec<String> = lines
         .iter()
@@ -109,9 +84,7 @@ fn sizes(sources: &[Source]) -> Vec<String> {
     if let Some((median, path)) = lines.get(lines.len() / 2)
         && *median > FILE_MEDIAN_MAX_LINES
     {
-        found.push(format!(
-            "half the files are longer than {path}: {median} lines"
-        ));
+        found.push(format!("half the files are longer than {path}: {median} lines"));
     }
     found
 }
@@ -120,21 +93,13 @@ fn sizes(sources: &[Source]) -> Vec<String> {
 fn heads(sources: &[Source]) -> Vec<String> {
     let headless = sources.iter().filter(|s| !s.text.starts_with("//! "));
     headless
-        .map(|s| {
-            format!(
-                "{}:1: begins without a `//!` that says what it owns",
-                s.path
-            )
-        })
+        .map(|s| format!("{}:1: begins without a `//!` that says what it owns", s.path))
         .collect()
 }
 
 /// A test may only be left out with a reason in the attribute itself.
 fn ignored(sources: &[Source]) -> Vec<String> {
-    sources
-        .iter()
-        .flat_map(|s| s.hits(&s.code, "#[ignore]", "ignored without a reason"))
-        .collect()
+    sources.iter().flat_map(|s| s.hits(&s.code, "#[ignore]", "ignored without a reason")).collect()
 }
 
 #[test]
@@ -164,19 +129,13 @@ fn planted_breaches_are_found() {
             "src/engine/a.rs",
             "use std::sync::{Arc, Mutex};\nfn f() { x.unwrap(); std::time::Instant::now(); }\n",
         ),
-        Source::new(
-            "src/engine/b.rs",
-            "#[ignore]\nfn f() { unwrap_or(1); y.expect(\"\"); }\n",
-        ),
+        Source::new("src/engine/b.rs", "#[ignore]\nfn f() { unwrap_or(1); y.expect(\"\"); }\n"),
         Source::new("src/engine/long.rs", "//! x\n".repeat(401)),
     ];
     assert_eq!(forbidden(&bad).len(), 4, "{:?}", forbidden(&bad));
     assert_eq!(heads(&bad).len(), 2);
     assert_eq!(ignored(&bad).len(), 1);
     assert_eq!(sizes(&bad).len(), 1);
-    let tests_may = Source::new(
-        "src/a.rs",
-        "#[cfg(test)]\nmod tests { fn f() { x.unwrap(); } }\n",
-    );
+    let tests_may = Source::new("src/a.rs", "#[cfg(test)]\nmod tests { fn f() { x.unwrap(); } }\n");
     assert_eq!(forbidden(&[tests_may]).len(), 0);
 }

@@ -18,20 +18,13 @@ fn documents() -> Vec<Source> {
 fn dead_links(documents: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for d in documents {
-        let folder = Path::new(&d.path)
-            .parent()
-            .unwrap_or(Path::new(""))
-            .to_owned();
+        let folder = Path::new(&d.path).parent().unwrap_or(Path::new("")).to_owned();
         for (n, line) in d.text.lines().enumerate() {
             for link in line.split("](").skip(1) {
                 let target = link.split([')', '#']).next().unwrap_or("");
                 let outside = target.is_empty() || target.contains("://");
                 if !outside && !exists(&folder.join(target)) {
-                    found.push(format!(
-                        "{}:{}: links to `{target}`, not there",
-                        d.path,
-                        n + 1
-                    ));
+                    found.push(format!("{}:{}: links to `{target}`, not there", d.path, n + 1));
                 }
             }
         }
@@ -50,11 +43,7 @@ fn private_paths(sources: &[Source]) -> Vec<String> {
                 let rooted = parts.next() == Some("");
                 let top = parts.next().unwrap_or("");
                 if rooted && ["home", "root", "work", "Users", "workspace"].contains(&top) {
-                    found.push(format!(
-                        "{}:{}: `{word}` is on one machine only",
-                        s.path,
-                        n + 1
-                    ));
+                    found.push(format!("{}:{}: `{word}` is on one machine only", s.path, n + 1));
                 }
             }
         }
@@ -64,15 +53,8 @@ fn private_paths(sources: &[Source]) -> Vec<String> {
 
 /// The lines of the first block of Rust in a document.
 fn first_rust_block(document: &str) -> Vec<&str> {
-    let lines = document
-        .lines()
-        .skip_while(|l| !l.starts_with("```rust"))
-        .skip(1);
-    lines
-        .take_while(|l| !l.starts_with("```"))
-        .map(str::trim)
-        .filter(|l| !l.is_empty())
-        .collect()
+    let lines = document.lines().skip_while(|l| !l.starts_with("```rust")).skip(1);
+    lines.take_while(|l| !l.starts_with("```")).map(str::trim).filter(|l| !l.is_empty()).collect()
 }
 
 #[test]
@@ -98,12 +80,7 @@ fn the_readme_loop_is_the_example() {
     let readme = load(&root().join("README.md"));
     let example = load(&root().join("examples/readme.rs"));
     let wanted = first_rust_block(&readme.text);
-    let lines: Vec<&str> = example
-        .text
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty())
-        .collect();
+    let lines: Vec<&str> = example.text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     assert!(wanted.len() > 10, "the README begins with a loop");
     assert!(
         lines.windows(wanted.len()).any(|w| w == wanted),
@@ -113,17 +90,11 @@ fn the_readme_loop_is_the_example() {
 
 #[test]
 fn planted_breaches_are_found() {
-    let bad = [Source::new(
-        "docs/a.md",
-        "[b](b.md) [c](c.md#x) [d](https://x/y)\n/home/me/x\n",
-    )];
+    let bad = [Source::new("docs/a.md", "[b](b.md) [c](c.md#x) [d](https://x/y)\n/home/me/x\n")];
     assert_eq!(
         dead_links(&bad, |p| p == Path::new("docs/b.md")),
         ["docs/a.md:1: links to `c.md`, not there"]
     );
-    assert_eq!(
-        private_paths(&bad),
-        ["docs/a.md:2: `/home/me/x` is on one machine only"]
-    );
+    assert_eq!(private_paths(&bad), ["docs/a.md:2: `/home/me/x` is on one machine only"]);
     assert_eq!(first_rust_block("a\n```rust\n  x\n\ny\n```\nz"), ["x", "y"]);
 }

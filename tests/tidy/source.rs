@@ -23,12 +23,7 @@ impl Source {
         let text = text.into();
         let code = blank_comments_and_literals(&text);
         let shipped = blank_tests(&code);
-        Self {
-            path: path.into(),
-            text,
-            code,
-            shipped,
-        }
+        Self { path: path.into(), text, code, shipped }
     }
 
     /// `path:line: why` for every place where `found` says so.
@@ -58,20 +53,13 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn files(folder: &str, extensions: &[&str]) -> Vec<Source> {
     let mut paths = Vec::new();
     walk(&root().join(folder), &mut paths);
-    paths.retain(|p| {
-        p.extension()
-            .is_some_and(|e| extensions.iter().any(|x| e == *x))
-    });
+    paths.retain(|p| p.extension().is_some_and(|e| extensions.iter().any(|x| e == *x)));
     paths.sort();
     paths.iter().map(|p| load(p)).collect()
 }
 
 pub(crate) fn load(path: &Path) -> Source {
-    let name = path
-        .strip_prefix(root())
-        .unwrap_or(path)
-        .to_string_lossy()
-        .replace('\\', "/");
+    let name = path.strip_prefix(root()).unwrap_or(path).to_string_lossy().replace('\\', "/");
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("reading {name}: {e}"));
     Source::new(name, text)
 }
@@ -84,10 +72,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         if !path.is_dir() {
             found.push(path);
-        } else if path
-            .file_name()
-            .is_some_and(|n| n != "target" && n != ".git")
-        {
+        } else if path.file_name().is_some_and(|n| n != "target" && n != ".git") {
             walk(&path, found);
         }
     }
@@ -110,11 +95,7 @@ fn blank_comments_and_literals(text: &str) -> String {
             out.push(c);
             rest = &rest[c.len_utf8()..];
         } else {
-            out.extend(
-                rest[..len]
-                    .chars()
-                    .map(|c| if c == '\n' { '\n' } else { ' ' }),
-            );
+            out.extend(rest[..len].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
             rest = &rest[len..];
         }
     }
@@ -142,9 +123,7 @@ fn raw_len(rest: &str) -> usize {
     }
     let end = format!("\"{}", "#".repeat(hashes));
     let body = 2 + hashes;
-    rest[body..]
-        .find(&end)
-        .map_or(rest.len(), |i| body + i + end.len())
+    rest[body..].find(&end).map_or(rest.len(), |i| body + i + end.len())
 }
 
 /// The length of a character literal, or 0 if this quote begins a lifetime.
@@ -167,18 +146,12 @@ fn char_len(rest: &str) -> usize {
 fn blank_tests(code: &str) -> String {
     let mut out = String::with_capacity(code.len());
     let mut rest = code;
-    while let Some(at) = ["#[cfg(test)]", "#[cfg(all(test,"]
-        .iter()
-        .filter_map(|a| rest.find(a))
-        .min()
+    while let Some(at) =
+        ["#[cfg(test)]", "#[cfg(all(test,"].iter().filter_map(|a| rest.find(a)).min()
     {
         out.push_str(&rest[..at]);
         let end = at + item_len(&rest[at..]);
-        out.extend(
-            rest[at..end]
-                .chars()
-                .map(|c| if c == '\n' { '\n' } else { ' ' }),
-        );
+        out.extend(rest[at..end].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
         rest = &rest[end..];
     }
     out.push_str(rest);
@@ -208,24 +181,10 @@ fn s1_blanking_keeps_code_and_lines() {
     assert_eq!(source.text.lines().count(), source.code.lines().count());
     assert_eq!(source.text.lines().count(), source.shipped.lines().count());
     for gone in ["x // y", "unwrap", "todo", "'x'"] {
-        assert!(
-            !source.code.contains(gone),
-            "{gone} is still in {}",
-            source.code
-        );
+        assert!(!source.code.contains(gone), "{gone} is still in {}", source.code);
     }
-    for kept in [
-        "let a =",
-        "let b =",
-        "let c =",
-        "fn f<'a>(s: &'a str) {}",
-        "fn last() {}",
-    ] {
-        assert!(
-            source.shipped.contains(kept),
-            "{kept} is not in {}",
-            source.shipped
-        );
+    for kept in ["let a =", "let b =", "let c =", "fn f<'a>(s: &'a str) {}", "fn last() {}"] {
+        assert!(source.shipped.contains(kept), "{kept} is not in {}", source.shipped);
     }
     assert!(source.code.contains("h();") && !source.shipped.contains("h();"));
 }
