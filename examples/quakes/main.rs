@@ -41,10 +41,7 @@ pub(crate) struct Options {
 
 impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self {
-            dir: PathBuf::from("quakes-store"),
-            json: false,
-        };
+        let mut options = Self { dir: PathBuf::from("quakes-store"), json: false };
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--dir" => options.dir = args.next().ok_or("--dir needs a directory")?.into(),
@@ -60,11 +57,7 @@ impl Options {
 /// that starts over brings them all again, from the first.
 fn retention() -> Retention {
     let days = |n: u64| Duration::from_secs(n * 24 * 3_600);
-    Retention::covering()
-        .broker(days(7))
-        .retries(days(1))
-        .recovery(days(2))
-        .replay(days(14))
+    Retention::covering().broker(days(7)).retries(days(1)).recovery(days(2)).replay(days(14))
 }
 
 /// Plays every poll to both consumers; returns this run's counters.
@@ -120,9 +113,7 @@ fn tally(batch: Batch<i64>, counters: &mut Counters) -> Result<(), BoxError> {
 pub(crate) fn run(options: &Options) -> Result<bool, Box<dyn StdError>> {
     let feed = Feed::load()?;
     let clock = FeedClock::starting_at(feed.poll_time_ms(0));
-    let inbox = Inbox::builder(retention())
-        .clock(clock.clone())
-        .open(&options.dir)?;
+    let inbox = Inbox::builder(retention()).clock(clock.clone()).open(&options.dir)?;
     let books = Books::open(&inbox)?;
     if let Some(earlier_ms) = books.feed_time_ms(&inbox)? {
         clock.resume_at(earlier_ms);
@@ -144,10 +135,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, Box<dyn StdError>> {
 }
 
 fn main() -> ExitCode {
-    if std::env::args()
-        .skip(1)
-        .any(|arg| arg == "--help" || arg == "-h")
-    {
+    if std::env::args().skip(1).any(|arg| arg == "--help" || arg == "-h") {
         println!("{USAGE}");
         return ExitCode::SUCCESS;
     }

@@ -79,20 +79,34 @@ fn upward(sources: &[Source]) -> Vec<String> {
     found
 }
 
-/// Files that no `mod` reaches, and folders that are no layer.
-fn unreached(sources: &[Source]) -> Vec<String> {
+/// The crate's files; of those that only tests reach, nothing counts as shipped.
+pub(crate) fn crate_files() -> Vec<Source> {
+    let mut sources = files("src", &["rs"]);
+    let shipped = reached(&sources, |s| &s.shipped);
+    for s in sources.iter_mut().filter(|s| !shipped.contains(&s.path)) {
+        s.shipped.clear();
+    }
+    sources
+}
+
+/// The paths that the `mod` items in some text of each file lead to, from the facade on.
+fn reached(sources: &[Source], text: impl Fn(&Source) -> &str) -> BTreeSet<String> {
     let mut reached = BTreeSet::from(["src/lib.rs".to_owned()]);
     let mut queue = vec!["src/lib.rs".to_owned()];
     while let Some(path) = queue.pop() {
-        let Some(s) = sources.iter().find(|s| s.path == path) else {
-            continue;
-        };
-        for child in declared(s) {
+        let Some(s) = sources.iter().find(|s| s.path == path) else { continue };
+        for child in declared(s, text(s)) {
             if reached.insert(child.clone()) {
                 queue.push(child);
             }
         }
     }
+    reached
+}
+
+/// Files that no `mod` reaches, and folders that are no layer.
+fn unreached(sources: &[Source]) -> Vec<String> {
+    let reached = reached(sources, |s| &s.code);
     let dead = sources.iter().filter(|s| !reached.contains(&s.path));
     let mut found: Vec<String> =
         dead.map(|s| format!("{}: no `mod` reaches this file", s.path)).collect();
@@ -106,16 +120,16 @@ fn unreached(sources: &[Source]) -> Vec<String> {
     found
 }
 
-/// The files that a file's `mod name;` may mean.
-fn declared(s: &Source) -> Vec<String> {
+/// The files that `mod name;` in a file's text may mean.
+fn declared(s: &Source, text: &str) -> Vec<String> {
     let folder = match s.path.strip_suffix("/mod.rs").or_else(|| s.path.strip_suffix("/lib.rs")) {
         Some(folder) => folder.to_owned(),
         None => s.path.trim_end_matches(".rs").to_owned(),
     };
     let mut found = Vec::new();
-    for (at, _) in s.code.match_indices("mod ") {
-        let name = leading_word(&s.code[at + 4..]);
-        if s.code[at + 4 + name.len()..].starts_with(';') {
+    for (at, _) in text.match_indices("mod ") {
+        let name = leading_word(&text[at + 4..]);
+        if text[at + 4 + name.len()..].starts_with(';') {
             found.push(format!("{folder}/{name}.rs"));
             found.push(format!("{folder}/{name}/mod.rs"));
         }
@@ -125,12 +139,12 @@ fn declared(s: &Source) -> Vec<String> {
 
 #[test]
 fn layers_call_downwards_only() {
-    assert_none(&upward(&files("src", &["rs"])));
+    assert_none(&upward(&crate_files()));
 }
 
 #[test]
 fn every_file_is_part_of_the_crate() {
-    assert_none(&unreached(&files("src", &["rs"])));
+    assert_none(&unreached(&crate_files()));
 }
 
 #[test]
