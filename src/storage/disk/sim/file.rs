@@ -129,14 +129,16 @@ impl Disk for SimDisk {
     }
 
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn DiskLock>>> {
-        self.directory_call(Call::Lock, name, |state, _| {
+        let taken = self.directory_call(Call::Lock, name, |state, effect| {
             existing(state)?;
-            if !state.locked.insert(name.to_owned()) {
-                return Ok(None);
-            }
+            // A lock call that fails holds nothing: there would be nobody to give it back.
+            Ok(effect.is_none() && state.locked.insert(name.to_owned()))
+        })?;
+        // Made outside the call: dropping it takes the disk's own lock again.
+        Ok(taken.then(|| {
             let lock = SimLock { disk: self.clone(), name: name.to_owned() };
-            Ok(Some(Box::new(lock) as Box<dyn DiskLock>))
-        })
+            Box::new(lock) as Box<dyn DiskLock>
+        }))
     }
 }
 
