@@ -1,5 +1,6 @@
 //! A named logical handler and its calls.
 
+use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -19,7 +20,7 @@ use crate::claims::pending::{PendingClaim, PendingKind};
 use crate::claims::resolve::Known;
 use crate::claims::row::RowKind;
 use crate::engine::{
-    Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Ran,
+    Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Ran,
     ResultBytes, Stage,
 };
 
@@ -182,8 +183,10 @@ impl Consumer {
         };
         engine.throttle()?;
         let mut turn = engine.turn(self.max_wait).map_err(|e| self.count_error(e))?;
-        let ran =
-            engine.handle(turn.core(), &self.handling, &delivery, missed.as_ref(), in_tx(handler));
+        let classes = engine.classes_of(&self.handling);
+        let (handling, missed) = (&self.handling, missed.as_ref());
+        let case = Case { handling, classes: &classes, delivery: &delivery, missed };
+        let ran = engine.handle(turn.core(), case, in_tx(handler));
         self.note(&ran);
         let done = if waits { turn.attach_waiting() } else { turn.attach() };
         Ok((ran, done))
@@ -217,7 +220,9 @@ impl Consumer {
                 pending.extend(rest.by_ref().map(|_| (Ran::Failed(error.clone()), None)));
             }
         }
-        let answers = pending.into_iter().map(|(ran, done)| self.settle(ran, done)).collect();
+        let finisher = self.finisher();
+        let settle = |(ran, done)| self.settle(&finisher, ran, done);
+        let answers = pending.into_iter().map(settle).collect();
         self.inbox.engine().work_a_little();
         if let Some(panic) = panic {
             resume_unwind(panic);
@@ -238,16 +243,16 @@ impl Consumer {
         engine.check_open()?;
         engine.throttle()?;
         let mut turn = engine.turn(self.max_wait)?;
+        let classes = engine.classes_of(&self.handling);
         for item in rest.by_ref() {
             let ran = match self.delivery(engine, &event(item)) {
                 Err(error) => Ran::Failed(error),
-                Ok(delivery) => engine.handle(
-                    turn.core(),
-                    &self.handling,
-                    &delivery,
-                    None,
-                    in_tx(|tx: &mut Tx<'_>| handler(tx, item)),
-                ),
+                Ok(delivery) => {
+                    let handling = &self.handling;
+                    let case =
+                        Case { handling, classes: &classes, delivery: &delivery, missed: None };
+                    engine.handle(turn.core(), case, in_tx(|tx: &mut Tx<'_>| handler(tx, item)))
+                }
             };
             self.note(&ran);
             if let Ran::Panicked(payload) = ran {
@@ -263,14 +268,17 @@ impl Consumer {
         Ok(())
     }
 
-    fn settle<T>(&self, ran: Ran<T>, done: Option<Arc<Done>>) -> Result<Outcome<T>, Error> {
+    fn settle<T>(
+        &self,
+        finisher: &Finisher,
+        ran: Ran<T>,
+        done: Option<Arc<Done>>,
+    ) -> Result<Outcome<T>, Error> {
         let committed = done.map(|done| done.wait()).transpose();
         match (ran, committed) {
             (_, Err(error)) => Err(self.count_error(error)),
             (Ran::Failed(error), Ok(_)) => Err(self.count_error(error)),
-            (Ran::Draft(draft), Ok(committed)) => {
-                self.finisher().finish(draft, committed.as_deref())
-            }
+            (Ran::Draft(draft), Ok(committed)) => finisher.finish(draft, committed.as_deref()),
             (Ran::Panicked(panic), Ok(_)) => resume_unwind(panic),
         }
     }
@@ -340,7 +348,11 @@ impl Consumer {
     }
 
     fn finisher(&self) -> Finisher {
-        Finisher { inbox: self.inbox.clone(), counters: self.counters.clone() }
+        Finisher {
+            inbox: self.inbox.clone(),
+            counters: self.counters.clone(),
+            clock: Cell::new(None),
+        }
     }
 
     fn note<T>(&self, ran: &Ran<T>) {
@@ -376,9 +388,23 @@ fn in_tx<T>(
 pub(crate) struct Finisher {
     inbox: Inbox,
     counters: Arc<ConsumerCounters>,
+    /// Store time and retention of the class last asked for: one reading serves a whole batch.
+    clock: Cell<Option<(ClassId, StoreMs, Option<u64>)>>,
 }
 
 impl Finisher {
+    fn clock_of(&self, class: ClassId) -> (StoreMs, Option<u64>) {
+        match self.clock.get() {
+            Some((known, now, retention_ms)) if known == class => (now, retention_ms),
+            _ => {
+                let engine = self.inbox.engine();
+                let (now, retention_ms) = (engine.now(class), engine.retention_ms(class));
+                self.clock.set(Some((class, now, retention_ms)));
+                (now, retention_ms)
+            }
+        }
+    }
+
     /// Sees to it that the group gets closed.
     pub(crate) fn hurry(&self, done: &Arc<Done>) -> Result<(), Error> {
         done.want();
@@ -472,11 +498,9 @@ impl Finisher {
         fingerprint: Option<crate::base::ids::Fingerprint>,
         result: ResultBytes,
     ) -> Claim {
-        let engine = self.inbox.engine();
-        let age_ms = engine.now(class).0.saturating_sub(at.0);
-        let kept_for = engine
-            .retention_ms(class)
-            .map(|keep| Duration::from_millis(keep.saturating_sub(age_ms)));
+        let (now, retention_ms) = self.clock_of(class);
+        let age_ms = now.0.saturating_sub(at.0);
+        let kept_for = retention_ms.map(|keep| Duration::from_millis(keep.saturating_sub(age_ms)));
         let age = Duration::from_millis(age_ms);
         Claim { wall, at, age, kept_for, fingerprint, result }
     }

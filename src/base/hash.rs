@@ -8,7 +8,8 @@
 //! H1. The bytes hashed are injective in (consumer, generation, event id): every part has a fixed
 //!     width or comes last. H2. These functions never change: stored claims are these numbers.
 
-use std::hash::Hasher;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher24Wide};
@@ -40,6 +41,54 @@ impl HashKey {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(payload);
         Fingerprint(hasher.finish())
+    }
+}
+
+/// A map by identity. The key is a keyed hash already, so its own bits are the map's hash.
+pub(crate) type IdHashMap<V> = HashMap<IdHash, V, BuildHasherDefault<IdHasher>>;
+
+/// Takes the lower half of an identity as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, n: u128) {
+        self.0 = n as u64;
+    }
+}
+
+/// A map by a short name that nobody hostile chooses, such as a table's.
+pub(crate) type NameMap<V> = HashMap<Box<str>, V, BuildHasherDefault<NameHasher>>;
+
+/// FNV-1a (Fowler, Noll, Vo) with 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameHasher(u64);
+
+impl Default for NameHasher {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::base::hash::IdHashMap;
 use crate::base::ids::{ClassId, EventMs, Fingerprint, IdHash, Place, ResultKey, Scope};
 
 /// What the group will store under an id.
@@ -31,8 +32,10 @@ pub(crate) struct PendingClaim {
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     claims: Vec<PendingClaim>,
-    by_hash: HashMap<IdHash, Vec<u32>>,
-    tombstones: HashMap<IdHash, Place>,
+    /// Index of the newest claim of each hash, and for each claim of the one before it.
+    newest_of: IdHashMap<u32>,
+    older: Vec<Option<u32>>,
+    tombstones: IdHashMap<Place>,
     next_place: u32,
     newest: HashMap<Scope, EventMs>,
 }
@@ -50,7 +53,7 @@ impl Pending {
             *newest = (*newest).max(time);
         }
         let index = u32::try_from(self.claims.len()).unwrap_or(u32::MAX);
-        self.by_hash.entry(claim.hash).or_default().push(index);
+        self.older.push(self.newest_of.insert(claim.hash, index));
         self.claims.push(claim);
     }
 
@@ -61,8 +64,9 @@ impl Pending {
     }
 
     pub(crate) fn find(&self, hash: IdHash) -> impl Iterator<Item = &PendingClaim> {
-        let found = self.by_hash.get(&hash).map(Vec::as_slice).unwrap_or_default();
-        found.iter().rev().filter_map(|i| self.claims.get(*i as usize))
+        let newest = self.newest_of.get(&hash).copied();
+        let older = |i: &u32| self.older.get(*i as usize).copied().flatten();
+        std::iter::successors(newest, older).filter_map(|i| self.claims.get(i as usize))
     }
 
     pub(crate) fn tombstone(&self, hash: IdHash) -> Option<Place> {
@@ -75,10 +79,6 @@ impl Pending {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.claims.is_empty() && self.tombstones.is_empty()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.claims.len()
     }
 
     pub(crate) fn claims(&self) -> &[PendingClaim] {

@@ -9,9 +9,10 @@ use std::cell::Cell;
 
 use super::pending::{Pending, PendingClaim, PendingKind};
 use super::row::{ClaimRow, RowKind};
+use super::run::Run;
 use super::state::{RunSet, Standing, State, Stored, Tombstones, hidden_by};
 use crate::base::error::Error;
-use crate::base::ids::{ClassId, Fingerprint, IdHash, Seq};
+use crate::base::ids::{ClassId, Fingerprint, IdHash};
 use crate::base::sync::{Arc, RwLock};
 use crate::storage::snapshot::Snapshot;
 
@@ -59,18 +60,18 @@ pub(crate) enum Resolution {
     },
 }
 
-/// The open group, as far as it can change what an id means.
-#[derive(Clone, Copy)]
-pub(crate) struct OpenGroup<'a> {
-    pub(crate) seq: Seq,
-    pub(crate) pending: &'a Pending,
+/// Runs to be asked, with what they must be read through, taken under one lock.
+struct Candidates {
+    runs: Vec<(ClassId, Arc<Run>)>,
+    tombstones: Arc<Tombstones>,
+    snapshot: Arc<Snapshot>,
 }
 
 /// Looks ids up, in the open group if there is one and in all that is durable.
 pub(crate) struct Resolver<'a> {
     state: &'a RwLock<State>,
     classes: &'a [ClassId],
-    group: Option<OpenGroup<'a>>,
+    group: Option<&'a Pending>,
     /// A set of runs that is already known to hold nothing under the ids asked for.
     missed: Option<&'a Arc<RunSet>>,
     /// Whether any alias row was met: then "new" may end with the group being built.
@@ -81,7 +82,7 @@ impl<'a> Resolver<'a> {
     pub(crate) fn new(
         state: &'a RwLock<State>,
         classes: &'a [ClassId],
-        group: Option<OpenGroup<'a>>,
+        group: Option<&'a Pending>,
         missed: Option<&'a Arc<RunSet>>,
     ) -> Self {
         Self { state, classes, group, missed, saw_alias: Cell::new(false) }
@@ -148,7 +149,7 @@ impl<'a> Resolver<'a> {
         if let Some(claim) = self.pending_rows(hash, aliases) {
             return Ok(Some(claim));
         }
-        let (runs, tombstones, snapshot) = {
+        let candidates = {
             let state = self.state.read();
             let mut found = None;
             state.recent.find(hash, &mut |hit| {
@@ -160,22 +161,40 @@ impl<'a> Resolver<'a> {
                     RowKind::Alias { primary } => aliases.push(primary),
                     RowKind::Claim { .. } => {
                         let (row, class) = (hit.row, hit.class);
-                        found = Some(Known::Stored(Stored { row, class, standing }));
+                        found = Some(Known::Stored(Stored { row, class }));
                     }
                 }
             });
             if found.is_some() || missed.is_some_and(|runs| Arc::ptr_eq(runs, &state.runs)) {
                 return Ok(found);
             }
-            (state.runs.clone(), state.tombstones.clone(), state.snapshot.clone())
+            self.candidates(hash, &state)
         };
-        self.sealed_rows(hash, &runs, &tombstones, &snapshot, aliases)
+        match candidates {
+            Some(candidates) => self.sealed_rows(hash, &candidates, aliases),
+            None => Ok(None),
+        }
+    }
+
+    /// The runs that may hold the hash, newest first; most often there is none.
+    fn candidates(&self, hash: IdHash, state: &State) -> Option<Candidates> {
+        let mut runs = Vec::new();
+        for class in self.classes {
+            let of_class = state.runs.get(class).map(Vec::as_slice).unwrap_or_default();
+            let maybe = of_class.iter().filter(|run| run.maybe(hash));
+            runs.extend(maybe.map(|run| (*class, run.clone())));
+        }
+        (!runs.is_empty()).then(|| Candidates {
+            runs,
+            tombstones: state.tombstones.clone(),
+            snapshot: state.snapshot.clone(),
+        })
     }
 
     fn pending_rows(&self, hash: IdHash, aliases: &mut Vec<IdHash>) -> Option<Known> {
         let group = self.group?;
-        for pending in group.pending.find(hash) {
-            let hidden = |hash| group.pending.tombstone(hash).is_some_and(|t| pending.place < t);
+        for pending in group.find(hash) {
+            let hidden = |hash| group.tombstone(hash).is_some_and(|t| pending.place < t);
             match pending.kind {
                 PendingKind::Claim { .. } if !hidden(hash) => {
                     return Some(Known::Pending(pending.clone()));
@@ -192,27 +211,21 @@ impl<'a> Resolver<'a> {
     fn sealed_rows(
         &self,
         hash: IdHash,
-        runs: &RunSet,
-        tombstones: &Tombstones,
-        snapshot: &Snapshot,
+        candidates: &Candidates,
         aliases: &mut Vec<IdHash>,
     ) -> Result<Option<Known>, Error> {
         let mut rows = Vec::new();
-        for class in self.classes {
-            for run in runs.get(class).map(Vec::as_slice).unwrap_or_default() {
-                if !run.maybe(hash) {
-                    continue;
-                }
-                rows.clear();
-                run.find(snapshot, hash, &mut rows)?;
-                let standing = Standing::InRunThrough(run.meta().last);
-                for row in rows.iter().filter(|r| !self.is_hidden(tombstones, r, standing)) {
-                    match row.kind {
-                        RowKind::Alias { primary } => aliases.push(primary),
-                        RowKind::Claim { .. } => {
-                            let (row, class) = (*row, *class);
-                            return Ok(Some(Known::Stored(Stored { row, class, standing })));
-                        }
+        for (class, run) in &candidates.runs {
+            rows.clear();
+            run.find(&candidates.snapshot, hash, &mut rows)?;
+            let standing = Standing::InRunThrough(run.meta().last);
+            let tombstones = &candidates.tombstones;
+            for row in rows.iter().filter(|r| !self.is_hidden(tombstones, r, standing)) {
+                match row.kind {
+                    RowKind::Alias { primary } => aliases.push(primary),
+                    RowKind::Claim { .. } => {
+                        let (row, class) = (*row, *class);
+                        return Ok(Some(Known::Stored(Stored { row, class })));
                     }
                 }
             }
@@ -230,7 +243,6 @@ impl<'a> Resolver<'a> {
             RowKind::Alias { primary } => Some(primary),
             RowKind::Claim { .. } => None,
         };
-        group.pending.tombstone(row.hash).is_some()
-            || primary.is_some_and(|p| group.pending.tombstone(p).is_some())
+        group.tombstone(row.hash).is_some() || primary.is_some_and(|p| group.tombstone(p).is_some())
     }
 }

@@ -16,6 +16,7 @@ use super::row::{ClaimRow, RowKind};
 use super::run::Run;
 use crate::base::codec::{Reader, Writer, unseal};
 use crate::base::error::Error;
+use crate::base::hash::IdHashMap;
 use crate::base::ids::{ClassId, EventMs, IdHash, Place, Position, Scope, Seq};
 use crate::base::sync::Arc;
 use crate::storage::batch::Batch;
@@ -25,7 +26,7 @@ use crate::storage::tables::TableId;
 /// The live runs of each class, newest first.
 pub(crate) type RunSet = BTreeMap<ClassId, Vec<Arc<Run>>>;
 /// Where each forgotten id was forgotten.
-pub(crate) type Tombstones = HashMap<IdHash, Position>;
+pub(crate) type Tombstones = IdHashMap<Position>;
 
 /// Where a stored row stands, as far as it is still known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +46,11 @@ impl Standing {
     }
 }
 
-/// A stored row and where it stands.
+/// A stored row and its class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
     pub(crate) row: ClaimRow,
     pub(crate) class: ClassId,
-    pub(crate) standing: Standing,
 }
 
 /// The durable claims.
@@ -121,11 +121,6 @@ impl State {
             .chain(self.recent.newest_event_time(scope))
             .max()
     }
-
-    /// The position of the tombstone that hides this row, if one does.
-    pub(crate) fn is_hidden(&self, row: &ClaimRow, standing: Standing) -> bool {
-        hidden_by(&self.tombstones, row, standing)
-    }
 }
 
 /// Whether a tombstone hides a row: its own, or its primary's.
@@ -165,7 +160,7 @@ fn load_recent(
 }
 
 fn load_tombstones(snapshot: &Snapshot) -> Result<Tombstones, Error> {
-    let mut tombstones = Tombstones::new();
+    let mut tombstones = Tombstones::default();
     let Some(table) = snapshot.table(&TableId::Tombstones.name())? else {
         return Ok(tombstones);
     };

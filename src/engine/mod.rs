@@ -32,7 +32,7 @@ pub(crate) use backup::restore;
 pub(crate) use counters::{ConsumerCounters, Counters};
 pub(crate) use group::{Committed, Done};
 pub(crate) use maintenance::SweepReport;
-pub(crate) use process::{Delivery, Draft, Handling, Ran};
+pub(crate) use process::{Case, Delivery, Draft, Handling, Ran};
 pub(crate) use query::PinnedView;
 pub(crate) use registry::{ConsumerEntry, KeyspaceEntry};
 pub(crate) use results::ResultBytes;

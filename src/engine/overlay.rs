@@ -19,7 +19,8 @@ pub(crate) type Rows = BTreeMap<Vec<u8>, Put>;
 /// One layer of staged writes.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
-    spaces: BTreeMap<KeyspaceId, Rows>,
+    /// Few, so that a list beats a map.
+    spaces: Vec<(KeyspaceId, Rows)>,
     bytes: usize,
 }
 
@@ -27,16 +28,25 @@ impl Overlay {
     pub(crate) fn stage(&mut self, space: KeyspaceId, key: Vec<u8>, put: Put) {
         let value_bytes = put.as_ref().map_or(0, Vec::len);
         self.bytes = self.bytes.saturating_add(key.len()).saturating_add(value_bytes);
-        self.spaces.entry(space).or_default().insert(key, put);
+        self.rows_mut(space).insert(key, put);
     }
 
     /// The staged write of a key: `Some(None)` is a removal.
     pub(crate) fn get(&self, space: KeyspaceId, key: &[u8]) -> Option<Option<&[u8]>> {
-        self.spaces.get(&space)?.get(key).map(Option::as_deref)
+        self.rows(space)?.get(key).map(Option::as_deref)
     }
 
     pub(crate) fn rows(&self, space: KeyspaceId) -> Option<&Rows> {
-        self.spaces.get(&space)
+        self.spaces.iter().find(|(id, _)| *id == space).map(|(_, rows)| rows)
+    }
+
+    fn rows_mut(&mut self, space: KeyspaceId) -> &mut Rows {
+        let known = self.spaces.iter().position(|(id, _)| *id == space);
+        let index = known.unwrap_or_else(|| {
+            self.spaces.push((space, Rows::new()));
+            self.spaces.len() - 1
+        });
+        &mut self.spaces[index].1
     }
 
     /// Bytes of keys and values ever staged here; overwritten ones count too.
@@ -52,11 +62,11 @@ impl Overlay {
     pub(crate) fn absorb(&mut self, upper: Overlay) {
         self.bytes = self.bytes.saturating_add(upper.bytes);
         for (space, rows) in upper.spaces {
-            self.spaces.entry(space).or_default().extend(rows);
+            self.rows_mut(space).extend(rows);
         }
     }
 
-    pub(crate) fn into_spaces(self) -> BTreeMap<KeyspaceId, Rows> {
+    pub(crate) fn into_spaces(self) -> Vec<(KeyspaceId, Rows)> {
         self.spaces
     }
 }

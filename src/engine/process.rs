@@ -10,11 +10,11 @@ use super::Engine;
 use super::core::Core;
 use super::stage::{Stage, Verdict};
 use crate::base::error::{BoxError, Error};
-use crate::base::ids::{ClassId, EventMs, Fingerprint, IdHash, Scope, Seq};
+use crate::base::ids::{ClassId, EventMs, Fingerprint, IdHash, Scope};
 use crate::base::limits::RELEASE_WALL_MS;
 use crate::base::sync::Arc;
 use crate::claims::pending::{PendingClaim, PendingKind};
-use crate::claims::resolve::{Known, OpenGroup, Resolution, Resolver};
+use crate::claims::resolve::{Known, Resolution, Resolver};
 use crate::claims::state::RunSet;
 
 /// What a consumer is, as far as handling its events needs.
@@ -32,6 +32,23 @@ pub(crate) struct Delivery {
     pub(crate) ids: Vec<IdHash>,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) time: Option<EventMs>,
+}
+
+/// A delivery at the writer: whose it is, and what is known of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub(crate) handling: &'a Handling,
+    /// Every class that the consumer's claims may lie in; new ones go to the last. Asked for anew
+    /// in each turn, since another handle may have changed its retention.
+    pub(crate) classes: &'a [ClassId],
+    pub(crate) delivery: &'a Delivery,
+    pub(crate) missed: Option<&'a Missed>,
+}
+
+impl Case<'_> {
+    fn class(&self) -> ClassId {
+        self.classes.last().copied().unwrap_or_default()
+    }
 }
 
 /// An answer before its group is durable.
@@ -88,8 +105,7 @@ impl Engine {
         }
     }
 
-    /// Every class that a consumer's claims may lie in. Asked anew for each delivery, since another
-    /// handle may have changed its retention.
+    /// Every class that a consumer's claims may lie in.
     pub(crate) fn classes_of(&self, handling: &Handling) -> Arc<[ClassId]> {
         self.registry.read().classes_of(handling.scope.consumer)
     }
@@ -98,45 +114,28 @@ impl Engine {
     pub(crate) fn handle<T>(
         &self,
         core: &mut Core,
-        handling: &Handling,
-        delivery: &Delivery,
-        missed: Option<&Missed>,
+        case: Case<'_>,
         handler: impl for<'g> FnOnce(Stage<'g>) -> (Stage<'g>, Result<T, BoxError>),
     ) -> Ran<T> {
         core.group.events = core.group.events.saturating_add(1);
-        match self.judge(core, handling, delivery, missed) {
+        match self.judge(core, case) {
             Ok(Some(draft)) => Ran::Draft(draft),
-            Ok(None) => self.run(core, handling, delivery, handler),
+            Ok(None) => self.run(core, case, handler),
             Err(error) => Ran::Failed(error),
         }
     }
 
     /// The answer that needs no handler; `None` for a new event that may be handled.
-    fn judge<T>(
-        &self,
-        core: &mut Core,
-        handling: &Handling,
-        delivery: &Delivery,
-        missed: Option<&Missed>,
-    ) -> Result<Option<Draft<T>>, Error> {
-        let seq = Seq(core.seq.0.saturating_add(1));
-        let group = OpenGroup { seq, pending: &core.group.pending };
-        let missed = missed.map(|m| &m.0);
-        let classes = self.classes_of(handling);
-        let resolution = Resolver::new(&self.state, &classes, Some(group), missed)
+    fn judge<T>(&self, core: &mut Core, case: Case<'_>) -> Result<Option<Draft<T>>, Error> {
+        let Case { handling, classes, delivery, missed } = case;
+        let pending = Some(&core.group.pending);
+        let resolution = Resolver::new(&self.state, classes, pending, missed.map(|m| &m.0))
             .resolve(&delivery.ids, delivery.fingerprint)?;
         match resolution {
             Resolution::Duplicate { claim, unknown } => {
                 if !unknown.is_empty() {
                     core.check_space(&*self.clock)?;
-                    add_aliases(
-                        core,
-                        handling,
-                        newest_class(&classes),
-                        delivery,
-                        &unknown,
-                        claim.hash(),
-                    );
+                    add_aliases(core, case, &unknown, claim.hash());
                 }
                 Ok(Some(Draft::Duplicate(claim)))
             }
@@ -147,7 +146,7 @@ impl Engine {
                     if let Some(floor) = floor.filter(|f| time <= *f && !handling.accept_late) {
                         return Ok(Some(Draft::TooLate { floor }));
                     }
-                    self.check_not_ahead(core, handling, time)?;
+                    self.check_not_ahead(core, case, time)?;
                 }
                 core.check_space(&*self.clock)?;
                 Ok(None)
@@ -157,22 +156,18 @@ impl Engine {
 
     /// Refuses an event time that cannot be true yet: believed, it would raise a floor over events
     /// still to come.
-    fn check_not_ahead(
-        &self,
-        core: &Core,
-        handling: &Handling,
-        time: EventMs,
-    ) -> Result<(), Error> {
+    fn check_not_ahead(&self, core: &Core, case: Case<'_>, time: EventMs) -> Result<(), Error> {
+        let scope = case.handling.scope;
         let wall_ms = self.clock.wall_ms();
         let reference = if wall_ms >= RELEASE_WALL_MS {
             Some(wall_ms)
         } else {
             // A clock before this crate's release was never set: go by the events themselves.
-            let stored = self.state.read().newest_event_time(handling.scope);
-            stored.max(core.group.pending.newest_event_time(handling.scope)).map(|t| t.0)
+            let stored = self.state.read().newest_event_time(scope);
+            stored.max(core.group.pending.newest_event_time(scope)).map(|t| t.0)
         };
         let Some(reference) = reference else { return Ok(()) };
-        let limit_ms = self.ahead_limit_ms(newest_class(&self.classes_of(handling)));
+        let limit_ms = self.ahead_limit_ms(case.class());
         let ahead = time.0.saturating_sub(reference);
         match u64::try_from(ahead) {
             Ok(ahead_ms) if ahead_ms > limit_ms => Err(Error::future(ahead_ms, limit_ms)),
@@ -183,8 +178,7 @@ impl Engine {
     fn run<T>(
         &self,
         core: &mut Core,
-        handling: &Handling,
-        delivery: &Delivery,
+        case: Case<'_>,
         handler: impl for<'g> FnOnce(Stage<'g>) -> (Stage<'g>, Result<T, BoxError>),
     ) -> Ran<T> {
         let snapshot = self.state.read().snapshot.clone();
@@ -207,65 +201,44 @@ impl Engine {
         core.group.overlay.absorb(staged.overlay);
         core.group.result_bytes =
             core.group.result_bytes.saturating_add(staged.result.as_ref().map_or(0, Vec::len));
-        let class = newest_class(&self.classes_of(handling));
-        let claim = add_claim(core, handling, class, delivery, staged.result);
+        let claim = add_claim(core, case, staged.result);
         Ran::Draft(Draft::Applied(value, claim))
     }
 }
 
-/// The class that new claims go to.
-fn newest_class(classes: &[ClassId]) -> ClassId {
-    classes.last().copied().unwrap_or_default()
-}
-
-fn add_claim(
-    core: &mut Core,
-    handling: &Handling,
-    class: ClassId,
-    delivery: &Delivery,
-    result: Option<Vec<u8>>,
-) -> PendingClaim {
+fn add_claim(core: &mut Core, case: Case<'_>, result: Option<Vec<u8>>) -> PendingClaim {
+    let Case { handling, delivery, .. } = case;
     let pending = &mut core.group.pending;
+    let (ids, fingerprint) = (&delivery.ids, delivery.fingerprint);
     let claim = PendingClaim {
-        hash: delivery.ids.first().copied().unwrap_or_default(),
+        hash: ids.first().copied().unwrap_or_default(),
         place: pending.next_place(),
         scope: handling.scope,
-        class,
+        class: case.class(),
         event_time: delivery.time,
-        kind: PendingKind::Claim { fingerprint: delivery.fingerprint, result },
+        kind: PendingKind::Claim { fingerprint, result },
         result_retention_ms: handling.result_retention_ms,
     };
     pending.add(claim.clone());
-    let primary = claim.hash;
-    let aliases: Vec<IdHash> = delivery
-        .ids
-        .iter()
-        .enumerate()
-        .skip(1)
-        .filter(|(i, id)| !delivery.ids.iter().take(*i).any(|earlier| earlier == *id))
-        .map(|(_, id)| *id)
-        .collect();
-    add_aliases(core, handling, class, delivery, &aliases, primary);
+    if ids.len() > 1 {
+        let is_new = |i: usize, id: &IdHash| !ids.iter().take(i).any(|earlier| earlier == id);
+        let aliases = ids.iter().enumerate().skip(1).filter(|(i, id)| is_new(*i, id));
+        let aliases: Vec<IdHash> = aliases.map(|(_, id)| *id).collect();
+        add_aliases(core, case, &aliases, claim.hash);
+    }
     claim
 }
 
-fn add_aliases(
-    core: &mut Core,
-    handling: &Handling,
-    class: ClassId,
-    delivery: &Delivery,
-    ids: &[IdHash],
-    primary: IdHash,
-) {
+fn add_aliases(core: &mut Core, case: Case<'_>, ids: &[IdHash], primary: IdHash) {
     let pending = &mut core.group.pending;
     for id in ids {
         let place = pending.next_place();
         pending.add(PendingClaim {
             hash: *id,
             place,
-            scope: handling.scope,
-            class,
-            event_time: delivery.time,
+            scope: case.handling.scope,
+            class: case.class(),
+            event_time: case.delivery.time,
             kind: PendingKind::Alias { primary },
             result_retention_ms: None,
         });

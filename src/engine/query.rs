@@ -9,9 +9,9 @@ use super::core::Core;
 use super::process::Handling;
 use super::{Done, Engine};
 use crate::base::error::Error;
-use crate::base::ids::{IdHash, Seq};
+use crate::base::ids::IdHash;
 use crate::base::sync::{Arc, Mutex};
-use crate::claims::resolve::{Known, OpenGroup, Resolver};
+use crate::claims::resolve::{Known, Resolver};
 use crate::claims::state::State;
 use crate::storage::snapshot::Snapshot;
 
@@ -118,9 +118,8 @@ impl Engine {
         let classes = self.classes_of(handling);
         let mut any = false;
         loop {
-            let seq = Seq(core.seq.0.saturating_add(1));
-            let group = OpenGroup { seq, pending: &core.group.pending };
-            let resolver = Resolver::new(&self.state, &classes, Some(group), None);
+            let pending = Some(&core.group.pending);
+            let resolver = Resolver::new(&self.state, &classes, pending, None);
             let Some(claim) = resolver.claim_under(id)? else { break };
             core.group.pending.forget(claim.hash());
             any = true;

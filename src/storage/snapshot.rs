@@ -3,10 +3,9 @@
 //! Owns the handles of one read transaction. Many threads read through one snapshot; it pins the
 //! pages of its commit until the last of them lets go.
 
-use std::collections::HashMap;
-
 use super::db::{ReadTable, ReadTxn, Value};
 use crate::base::error::Error;
+use crate::base::hash::NameMap;
 use crate::base::sync::{Arc, RwLock};
 
 /// The state of the store after one commit.
@@ -14,7 +13,7 @@ use crate::base::sync::{Arc, RwLock};
 pub(crate) struct Snapshot {
     /// `None` once ended.
     txn: RwLock<Option<ReadTxn>>,
-    tables: RwLock<HashMap<Box<str>, Option<Arc<ReadTable>>>>,
+    tables: RwLock<NameMap<Option<Arc<ReadTable>>>>,
 }
 
 impl Snapshot {
