@@ -91,6 +91,9 @@ mod tests {
             assert_eq!(TableId::from_code(id.code()), Some(id));
             assert!(names.insert(id.name()));
         }
+        // Application state is nobody's to reclaim, whatever the claims' catalogue names.
+        let reclaimable = names.iter().filter(|name| is_reclaimable(name));
+        assert_eq!(reclaimable.collect::<Vec<_>>(), ["results-0", "results-7"]);
         assert_eq!(TableId::from_code(6 << 32), None);
         assert_eq!(TableId::from_code(1), None);
     }
