@@ -64,14 +64,17 @@ pub(crate) fn codecs_of<K: Key + ?Sized, V: Value + ?Sized>() -> String {
     format!("{} -> {}", K::name(), V::name())
 }
 
+/// Most keys and values, with the checksum that a value gets, fit without growing.
+const SMALL_BYTES: usize = 32;
+
 pub(crate) fn encode_key<K: Key + ?Sized>(key: &K) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(SMALL_BYTES);
     key.encode(&mut bytes);
     bytes
 }
 
 pub(crate) fn encode_value<V: Value + ?Sized>(value: &V) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(SMALL_BYTES);
     value.encode(&mut bytes)?;
     Ok(bytes)
 }

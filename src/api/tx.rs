@@ -70,7 +70,7 @@ impl Tx<'_> {
         V: Value + ?Sized,
     {
         let value = self.stage.note(encode_value(value))?;
-        self.stage.insert(&map.space, encode_key(key), &value)
+        self.stage.insert(&map.space, encode_key(key), value)
     }
 
     /// Removes `key`; one that is absent stays so.

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::base::codec::Writer;
 use crate::base::error::Error;
 use crate::base::ids::KeyspaceId;
 use crate::storage::batch::Put;
@@ -73,11 +72,10 @@ impl Overlay {
 
 /// A value as it is stored: its bytes closed by a checksum over keyspace, key and value, so that a
 /// damaged page never passes for an answer.
-pub(crate) fn seal_value(space: KeyspaceId, key: &[u8], value: &[u8]) -> Vec<u8> {
-    let mut w = Writer::with_capacity(value.len() + 4);
-    w.raw(value);
-    w.u32(checksum(space, key, value));
-    w.finish()
+pub(crate) fn seal_value(space: KeyspaceId, key: &[u8], mut value: Vec<u8>) -> Vec<u8> {
+    let crc = checksum(space, key, &value);
+    value.extend_from_slice(&crc.to_le_bytes());
+    value
 }
 
 fn checksum(space: KeyspaceId, key: &[u8], value: &[u8]) -> u32 {
@@ -207,7 +205,7 @@ mod tests {
 
     #[test]
     fn values_are_checked_against_their_key() {
-        let sealed = seal_value(SPACE, b"k", b"v");
+        let sealed = seal_value(SPACE, b"k", b"v".to_vec());
         assert_eq!(open_value(SPACE, b"k", &sealed).unwrap(), b"v");
         assert!(open_value(SPACE, b"j", &sealed).unwrap_err().is_corrupt());
         assert!(open_value(KeyspaceId(4), b"k", &sealed).unwrap_err().is_corrupt());
@@ -217,7 +215,7 @@ mod tests {
     type Layer = BTreeMap<u8, Option<u8>>;
 
     fn sealed(layer: &Layer) -> Rows {
-        let seal = |k: u8, v: u8| seal_value(SPACE, &[k], &[v]);
+        let seal = |k: u8, v: u8| seal_value(SPACE, &[k], vec![v]);
         layer.iter().map(|(k, put)| (vec![*k], put.map(|v| seal(*k, v)))).collect()
     }
 
@@ -236,7 +234,7 @@ mod tests {
             {
                 let mut open = txn.table("t").unwrap();
                 for (k, v) in &table {
-                    open.insert(&[*k], &seal_value(SPACE, &[*k], &[*v])).unwrap();
+                    open.insert(&[*k], &seal_value(SPACE, &[*k], vec![*v])).unwrap();
                 }
             }
             txn.commit().unwrap();

@@ -89,7 +89,7 @@ impl<'g> Stage<'g> {
         &mut self,
         space: &Space,
         key: Vec<u8>,
-        value: &[u8],
+        value: Vec<u8>,
     ) -> Result<(), Error> {
         let checked = self.check_put(&key, value.len());
         self.note(checked)?;
