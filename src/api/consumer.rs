@@ -11,6 +11,7 @@ use super::inbox::Inbox;
 use super::outcome::Outcome;
 use super::ticket::Ticket;
 use super::tx::Tx;
+use crate::base::canary::planted;
 use crate::base::error::{BoxError, Error};
 use crate::base::ids::{ClassId, IdHash, StoreMs, WallMs};
 use crate::base::limits::ALIASES_MAX;
@@ -185,6 +186,16 @@ impl Consumer {
         let ran =
             engine.handle(turn.core(), &self.handling, &delivery, missed.as_ref(), in_tx(handler));
         self.note(&ran);
+        let early = match &ran {
+            Ran::Failed(_) => planted("handler-error-before-what-it-read-is-durable"),
+            Ran::Draft(Draft::Duplicate(_)) => {
+                planted("duplicate-released-before-its-group-is-durable")
+            }
+            _ => false,
+        };
+        if early {
+            return Ok((ran, None));
+        }
         let done = if waits { turn.attach_waiting() } else { turn.attach() };
         Ok((ran, done))
     }

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::Engine;
 use super::core::Core;
 use super::stage::{Stage, Verdict};
+use crate::base::canary::planted;
 use crate::base::error::{BoxError, Error};
 use crate::base::ids::{ClassId, EventMs, Fingerprint, IdHash, Scope, Seq};
 use crate::base::limits::RELEASE_WALL_MS;
@@ -121,9 +122,10 @@ impl Engine {
     ) -> Result<Option<Draft<T>>, Error> {
         let seq = Seq(core.seq.0.saturating_add(1));
         let group = OpenGroup { seq, pending: &core.group.pending };
+        let group = Some(group).filter(|_| !planted("duplicates-inside-one-batch-missed"));
         let missed = missed.map(|m| &m.0);
         let classes = self.classes_of(handling);
-        let resolution = Resolver::new(&self.state, &classes, Some(group), missed)
+        let resolution = Resolver::new(&self.state, &classes, group, missed)
             .resolve(&delivery.ids, delivery.fingerprint)?;
         match resolution {
             Resolution::Duplicate { claim, unknown } => {
@@ -192,7 +194,13 @@ impl Engine {
         let (stage, value) = match catch_unwind(AssertUnwindSafe(|| handler(stage))) {
             Ok((stage, Ok(value))) => (stage, value),
             Ok((stage, Err(error))) => {
-                let storage = stage.finish().err();
+                let storage = match stage.finish() {
+                    Ok(staged) if planted("failed-event-leaks-into-its-group") => {
+                        core.group.overlay.absorb(staged.overlay);
+                        None
+                    }
+                    finished => finished.err(),
+                };
                 return Ran::Failed(storage.unwrap_or_else(|| Error::handler_failed(error)));
             }
             Err(panic) => return Ran::Panicked(panic),

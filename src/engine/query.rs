@@ -8,6 +8,7 @@ use std::sync::Weak;
 use super::core::Core;
 use super::process::Handling;
 use super::{Done, Engine};
+use crate::base::canary::{planted, within};
 use crate::base::error::Error;
 use crate::base::ids::{IdHash, Seq};
 use crate::base::sync::{Arc, Mutex};
@@ -68,8 +69,14 @@ impl Engine {
     ) {
         let previous = {
             let mut state = self.state.write();
+            let previous = std::mem::replace(&mut state.snapshot, snapshot);
+            if planted("group-published-in-two-steps") {
+                drop(state);
+                self.clock.wall_ms(); // a test's clock looks round while nobody is locked out
+                state = self.state.write();
+            }
             accept(&mut state);
-            std::mem::replace(&mut state.snapshot, snapshot)
+            previous
         };
         let written_bytes = core.db().map(|db| db.written_bytes()).unwrap_or(0);
         let limit = self.config.view_max_pinned_bytes;
@@ -82,6 +89,7 @@ impl Engine {
     /// The last durable group, to read from.
     pub(crate) fn view(&self) -> Result<PinnedView, Error> {
         self.check_open()?;
+        within("view-on-a-group-that-is-not-durable", || self.sync_open_group());
         let snapshot = self.state.read().snapshot.clone();
         if snapshot.is_over() && !self.slot.is_mine() {
             // Behind the slot the store is healed, or says why it cannot be.
