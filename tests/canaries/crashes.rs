@@ -7,7 +7,7 @@ use txinbox::testkit::{Call, Fault, PowerLoss, SimDisk};
 use super::store::{Machine, count, counter, deliver, event, id};
 
 /// Guarantee 2: `Applied` is said only once it is durable.
-pub fn an_answer_survives_a_power_cut() {
+pub(crate) fn an_answer_survives_a_power_cut() {
     let machine = Machine::new();
     let inbox = machine.open();
     assert!(deliver(&inbox.consumer("c").unwrap(), 1).is_applied());
@@ -16,7 +16,7 @@ pub fn an_answer_survives_a_power_cut() {
 }
 
 /// Guarantee 1: at every write and sync, in many ways.
-pub fn every_power_cut_leaves_claims_and_state_together() {
+pub(crate) fn every_power_cut_leaves_claims_and_state_together() {
     const EVENTS: u32 = 3;
     let made = Machine::new();
     let inbox = made.open();
@@ -62,7 +62,7 @@ pub fn every_power_cut_leaves_claims_and_state_together() {
 }
 
 /// Guarantee 2: an error that a handler based on another event's writes waits for these.
-pub fn a_handlers_error_rests_on_durable_reads() {
+pub(crate) fn a_handlers_error_rests_on_durable_reads() {
     let machine = Machine::new();
     let inbox = machine.open();
     let (consumer, map) = (inbox.consumer("c").unwrap(), counter(&inbox));
@@ -78,7 +78,7 @@ pub fn a_handlers_error_rests_on_durable_reads() {
 }
 
 /// Guarantee 2, for the answer that runs no handler.
-pub fn a_duplicate_of_an_open_group_waits_for_it() {
+pub(crate) fn a_duplicate_of_an_open_group_waits_for_it() {
     let machine = Machine::new();
     let inbox = machine.open();
     let consumer = inbox.consumer("c").unwrap();
@@ -93,7 +93,7 @@ pub fn a_duplicate_of_an_open_group_waits_for_it() {
 }
 
 /// Guarantee 2: views open on the last durable group.
-pub fn a_view_shows_only_what_a_power_cut_leaves() {
+pub(crate) fn a_view_shows_only_what_a_power_cut_leaves() {
     let machine = Machine::new();
     let inbox = machine.open();
     let (consumer, map) = (inbox.consumer("c").unwrap(), counter(&inbox));
@@ -106,7 +106,7 @@ pub fn a_view_shows_only_what_a_power_cut_leaves() {
 
 /// A store whose last rename was not synced when its maker was killed: the name that the next
 /// process finds is in the page cache only, and goes with the power unless opening makes it durable.
-pub fn a_name_found_after_a_kill_is_made_durable() {
+pub(crate) fn a_name_found_after_a_kill_is_made_durable() {
     let probe = Machine::new();
     probe.disk.record(true);
     drop(probe.open());

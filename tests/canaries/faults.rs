@@ -7,7 +7,7 @@ use super::store::{Machine, count, counter, deliver, event};
 
 /// Case A1: a write fails while e1 is committed; the handler sets n = 1. Redelivered, e1 is fresh, or
 /// it is a duplicate with its effect; never a claim without one.
-pub fn a1_after_a_failed_commit_the_event_is_fresh() {
+pub(crate) fn a1_after_a_failed_commit_the_event_is_fresh() {
     for call in [Call::Write, Call::Sync] {
         let machine = Machine::new();
         let inbox = machine.open();
@@ -28,7 +28,7 @@ pub fn a1_after_a_failed_commit_the_event_is_fresh() {
 
 /// Case R2: one I/O error, then a healthy device. The failed event is told, and the store recovers
 /// by itself, without losing what it had acknowledged.
-pub fn r2_one_io_error_then_a_healthy_device() {
+pub(crate) fn r2_one_io_error_then_a_healthy_device() {
     let machine = Machine::new();
     let inbox = machine.open();
     let consumer = inbox.consumer("c").unwrap();
@@ -41,14 +41,15 @@ pub fn r2_one_io_error_then_a_healthy_device() {
 }
 
 /// Case S4, for one bit: damage is an error that says so, never another value.
-pub fn a_flipped_bit_is_never_an_answer() {
+pub(crate) fn a_flipped_bit_is_never_an_answer() {
     const VALUE: &[u8] = b"a value that stands in the file once or more";
     let machine = Machine::new();
     let inbox = machine.open();
     let map = |inbox: &Inbox| inbox.map::<u32, [u8]>("values").unwrap();
     let values: Map<u32, [u8]> = map(&inbox);
     let consumer = inbox.consumer("c").unwrap();
-    consumer.process(&event(1), |tx| Ok(tx.insert(&values, &1, VALUE)?)).unwrap();
+    let put = consumer.process(&event(1), |tx| Ok(tx.insert(&values, &1, VALUE)?));
+    assert!(put.unwrap().is_applied());
     inbox.close().unwrap();
     let file = machine.disk.contents("txinbox.redb").unwrap();
     let places = file.windows(VALUE.len()).enumerate().filter(|(_, w)| *w == VALUE);

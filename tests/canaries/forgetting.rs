@@ -5,9 +5,7 @@ use std::time::Duration;
 use txinbox::testkit::{PowerLoss, SimDisk};
 use txinbox::{Consumer, Event, Inbox, Outcome, Retention};
 
-use super::store::{
-    Machine, RETENTION, SEALED, SPAN, START_MS, WINDOW, deliver, event, id, seal,
-};
+use super::store::{Machine, RETENTION, SEALED, SPAN, START_MS, WINDOW, deliver, event, id, seal};
 
 fn old() -> Event<'static> {
     event(1).at_ms(START_MS - 1_000)
@@ -29,13 +27,13 @@ fn forgotten(machine: &Machine) -> Inbox {
 }
 
 /// Guarantee 7: below the floor an event is too late, never silently new.
-pub fn what_was_forgotten_is_too_late() {
+pub(crate) fn what_was_forgotten_is_too_late() {
     let inbox = forgotten(&Machine::new());
     assert!(is_too_late(&inbox.consumer("c").unwrap()), "a forgotten event was new again");
 }
 
 /// Guarantee 7, over a restart.
-pub fn a_floor_is_there_after_reopening() {
+pub(crate) fn a_floor_is_there_after_reopening() {
     let machine = Machine::new();
     forgotten(&machine).close().unwrap();
     let inbox = machine.open();
@@ -43,7 +41,7 @@ pub fn a_floor_is_there_after_reopening() {
 }
 
 /// Guarantee 7: the floor rises in the transaction that forgets.
-pub fn no_power_cut_separates_a_bucket_from_its_floor() {
+pub(crate) fn no_power_cut_separates_a_bucket_from_its_floor() {
     let made = Machine::new();
     let inbox = made.open();
     let consumer = inbox.consumer("c").unwrap();
@@ -69,7 +67,7 @@ pub fn no_power_cut_separates_a_bucket_from_its_floor() {
 }
 
 /// Guarantee 6: a claim that is stored counts, in whichever run it lies.
-pub fn old_runs_are_asked_too() {
+pub(crate) fn old_runs_are_asked_too() {
     let machine = Machine::new();
     let inbox = machine.open();
     let consumer = inbox.consumer("c").unwrap();
@@ -81,7 +79,7 @@ pub fn old_runs_are_asked_too() {
 }
 
 /// A tombstone between two runs must go into what they are merged to.
-pub fn a_forgotten_claim_stays_gone_through_a_merge() {
+pub(crate) fn a_forgotten_claim_stays_gone_through_a_merge() {
     let machine = Machine::new();
     let inbox = machine.open();
     let consumer = inbox.consumer("c").unwrap();
@@ -99,7 +97,7 @@ pub fn a_forgotten_claim_stays_gone_through_a_merge() {
 
 /// Symptom: after another handle had given the consumer a longer retention, a handle from before
 /// handled events again. Cause: each handle kept the classes of its own making. Now each delivery asks.
-pub fn an_old_handle_knows_classes_added_since() {
+pub(crate) fn an_old_handle_knows_classes_added_since() {
     let machine = Machine::new();
     let inbox = machine.open();
     let before = inbox.consumer("c").unwrap();
@@ -113,7 +111,7 @@ pub fn an_old_handle_knows_classes_added_since() {
 
 /// Guarantee 8: a wall clock set back between two openings neither frees claims nor keeps them for
 /// longer than the store was open.
-pub fn a_clock_set_back_does_not_stall_forgetting() {
+pub(crate) fn a_clock_set_back_does_not_stall_forgetting() {
     let machine = Machine::new();
     let inbox = machine.open();
     assert!(deliver(&inbox.consumer("c").unwrap(), 1).is_applied());
@@ -131,7 +129,7 @@ pub fn a_clock_set_back_does_not_stall_forgetting() {
 }
 
 /// Guarantee 6, and the promise of `Retention::allow_shorter`.
-pub fn a_shorter_policy_does_not_shorten_by_itself() {
+pub(crate) fn a_shorter_policy_does_not_shorten_by_itself() {
     let machine = Machine::new();
     let inbox = machine.open();
     assert!(deliver(&inbox.consumer("c").unwrap(), 1).is_applied());

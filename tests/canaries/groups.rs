@@ -10,7 +10,7 @@ use txinbox::{Clock, Consumer, Event, EventId, Inbox, Map, Retention};
 use super::store::{Machine, START_MS, WINDOW, counter, event, id};
 
 /// Case L3, guarantee 4: two deliveries in one batch.
-pub fn a_repeat_inside_a_batch_is_a_duplicate() {
+pub(crate) fn a_repeat_inside_a_batch_is_a_duplicate() {
     let inbox = Machine::new().open();
     let consumer = inbox.consumer("c").unwrap();
     let batch = consumer.process_batch(&[1, 2, 1], |n| event(*n), |_, _| Ok(()));
@@ -20,7 +20,7 @@ pub fn a_repeat_inside_a_batch_is_a_duplicate() {
 }
 
 /// Guarantee 3: the failed one leaves nothing, the others keep theirs.
-pub fn a_failed_event_leaves_nothing_in_its_group() {
+pub(crate) fn a_failed_event_leaves_nothing_in_its_group() {
     let inbox = Machine::new().open();
     let (consumer, map) = (inbox.consumer("c").unwrap(), counter(&inbox));
     let batch = consumer.process_batch(
@@ -37,7 +37,7 @@ pub fn a_failed_event_leaves_nothing_in_its_group() {
 }
 
 /// Case J5, by what becomes of the events.
-pub fn j5_parts_are_not_joined() {
+pub(crate) fn j5_parts_are_not_joined() {
     let inbox = Machine::new().open();
     let consumer = inbox.consumer("c").unwrap();
     for parts in [[&b"ab"[..], &b"c"[..]], [b"a", b"bc"]] {
@@ -47,7 +47,7 @@ pub fn j5_parts_are_not_joined() {
 }
 
 /// Guarantee of the queue: whoever waits is woken.
-pub fn every_caller_gets_its_turn() {
+pub(crate) fn every_caller_gets_its_turn() {
     const THREADS: u32 = 4;
     const EVENTS: u32 = 25;
     let inbox = Inbox::builder(Retention::at_least(WINDOW)).no_threads().open_in_memory().unwrap();
@@ -62,7 +62,7 @@ pub fn every_caller_gets_its_turn() {
                     std::thread::sleep(Duration::from_micros(200));
                     Ok(())
                 });
-                handled.unwrap();
+                assert!(handled.unwrap().is_applied());
                 let _ = done.send(()); // nobody listens once it has failed
             }
         });
@@ -119,12 +119,13 @@ impl Clock for Looking {
 
 /// Symptom: a thread saw an event's effect and, asking for its claim, found none. Cause: a commit
 /// gave readers the snapshot first and the recent claims after, in two steps. Now both are one.
-pub fn claim_and_state_become_visible_in_one_step() {
+pub(crate) fn claim_and_state_become_visible_in_one_step() {
     let clock = Looking { inner: SimClock::new(START_MS), seen: Arc::default() };
     let builder = Inbox::builder(Retention::at_least(WINDOW)).clock(clock.clone()).no_threads();
     let inbox = builder.open_in_memory().unwrap();
     let (consumer, map) = (inbox.consumer("c").unwrap(), counter(&inbox));
     clock.seen.through.set((inbox.clone(), consumer.clone(), map.clone())).unwrap();
-    consumer.process(&event(1), |tx| Ok(tx.insert(&map, &0, &1)?)).unwrap();
+    let put = consumer.process(&event(1), |tx| Ok(tx.insert(&map, &0, &1)?));
+    assert!(put.unwrap().is_applied());
     assert!(!clock.seen.torn.load(Ordering::SeqCst), "an effect was visible without its claim");
 }

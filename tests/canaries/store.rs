@@ -7,35 +7,35 @@ use txinbox::{Consumer, Error, Event, EventId, Inbox, Map, Outcome, Retention};
 
 /// What the policy below promises, and what follows from it: R is the window times 32/31, and a
 /// bucket takes claims for an eighth of R.
-pub const WINDOW: Duration = Duration::from_secs(3_100);
-pub const RETENTION: Duration = Duration::from_secs(3_200);
-pub const SPAN: Duration = Duration::from_secs(400);
+pub(crate) const WINDOW: Duration = Duration::from_secs(3_100);
+pub(crate) const RETENTION: Duration = Duration::from_secs(3_200);
+pub(crate) const SPAN: Duration = Duration::from_secs(400);
 /// Later than the crate's release, so that this wall clock is believed.
-pub const START_MS: i64 = 1_800_000_000_000;
+pub(crate) const START_MS: i64 = 1_800_000_000_000;
 /// Claims that make sealing due at the smallest setting.
-pub const SEALED: u32 = 600;
+pub(crate) const SEALED: u32 = 600;
 
 /// A machine: its disk and its clock.
 #[derive(Clone)]
-pub struct Machine {
-    pub disk: SimDisk,
-    pub clock: SimClock,
+pub(crate) struct Machine {
+    pub(crate) disk: SimDisk,
+    pub(crate) clock: SimClock,
 }
 
 impl Machine {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(SimDisk::new())
     }
 
-    pub fn with(disk: SimDisk) -> Self {
+    pub(crate) fn with(disk: SimDisk) -> Self {
         Self { disk, clock: SimClock::new(START_MS) }
     }
 
-    pub fn try_open(&self) -> Result<Inbox, Error> {
+    pub(crate) fn try_open(&self) -> Result<Inbox, Error> {
         self.try_open_for(Retention::at_least(WINDOW))
     }
 
-    pub fn try_open_for(&self, retention: Retention) -> Result<Inbox, Error> {
+    pub(crate) fn try_open_for(&self, retention: Retention) -> Result<Inbox, Error> {
         Inbox::builder(retention)
             .clock(self.clock.clone())
             .seed(7)
@@ -45,42 +45,42 @@ impl Machine {
             .open_on(&self.disk)
     }
 
-    pub fn open(&self) -> Inbox {
+    pub(crate) fn open(&self) -> Inbox {
         self.try_open().unwrap()
     }
 
     /// The machine as it starts again when the power fails now and nothing unsynced survives.
-    pub fn cut(&self) -> Self {
+    pub(crate) fn cut(&self) -> Self {
         Self { disk: self.disk.power_cut(Keep::Nothing), clock: self.clock.clone() }
     }
 
-    pub fn pass(&self, time: Duration) {
+    pub(crate) fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
 }
 
-pub fn id(n: u32) -> EventId {
+pub(crate) fn id(n: u32) -> EventId {
     EventId::text(&format!("event-{n}")).unwrap()
 }
 
-pub fn event(n: u32) -> Event<'static> {
+pub(crate) fn event(n: u32) -> Event<'static> {
     Event::unchecked(id(n))
 }
 
-pub fn deliver(consumer: &Consumer, n: u32) -> Outcome<()> {
+pub(crate) fn deliver(consumer: &Consumer, n: u32) -> Outcome<()> {
     consumer.process(&event(n), |_| Ok(())).unwrap()
 }
 
-pub fn counter(inbox: &Inbox) -> Map<u32, u64> {
+pub(crate) fn counter(inbox: &Inbox) -> Map<u32, u64> {
     inbox.map("counter").unwrap()
 }
 
-pub fn count(inbox: &Inbox) -> Option<u64> {
+pub(crate) fn count(inbox: &Inbox) -> Option<u64> {
     inbox.read(|view| view.get(&counter(inbox), &0)).unwrap()
 }
 
 /// Enough events from `first` on to be sealed, and sealed.
-pub fn seal(inbox: &Inbox, consumer: &Consumer, first: u32) {
+pub(crate) fn seal(inbox: &Inbox, consumer: &Consumer, first: u32) {
     let ids: Vec<u32> = (first..first + SEALED).collect();
     let batch = consumer.process_batch(&ids, |n| event(*n), |_, _| Ok(()));
     assert!(batch.iter().all(|answer| answer.as_ref().unwrap().is_applied()));
