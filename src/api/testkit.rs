@@ -36,3 +36,6 @@ pub use crate::storage::disk::sim::*;
 pub mod canary {
     pub use crate::base::canary::{NAMES, plant};
 }
+
+#[doc(hidden)]
+pub mod fuzz;

@@ -35,6 +35,8 @@ pub const NAMES: &[&str] = &[
     "group-published-in-two-steps",
     "old-handle-misses-an-added-class",
     "retention-shortened-by-accident",
+    "application-state-taken-for-garbage",
+    "view-that-pins-too-much-goes-on",
 ];
 
 #[cfg(not(feature = "__canaries"))]

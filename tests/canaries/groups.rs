@@ -73,6 +73,21 @@ pub(crate) fn every_caller_gets_its_turn() {
     }
 }
 
+/// Symptom: one view held over many commits was never ended, whatever it pinned. Cause: views were
+/// only looked at when a snapshot was superseded that somebody held. Now each commit looks.
+pub(crate) fn a_view_that_pins_too_much_ends() {
+    let builder = Inbox::builder(Retention::at_least(WINDOW)).no_threads().view_max_pinned_bytes(0);
+    let inbox = builder.open_in_memory().unwrap();
+    let (consumer, map) = (inbox.consumer("c").unwrap(), counter(&inbox));
+    let read = inbox.read(|view| {
+        for n in 1..4 {
+            assert!(consumer.process(&event(n), |_| Ok(())).unwrap().is_applied());
+        }
+        view.get(&map, &0)
+    });
+    assert!(read.is_err_and(|e| e.is_view_ended()), "the view goes on");
+}
+
 /// A clock that looks into the store whenever it is read, from the very thread that commits.
 #[derive(Debug, Clone)]
 struct Looking {

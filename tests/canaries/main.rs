@@ -104,4 +104,7 @@ canaries! {
         => forgetting::an_old_handle_knows_classes_added_since;
     retention_shortened: "retention-shortened-by-accident"
         => forgetting::a_shorter_policy_does_not_shorten_by_itself;
+    state_garbage: "application-state-taken-for-garbage"
+        => forgetting::maintenance_frees_no_application_state;
+    view_goes_on: "view-that-pins-too-much-goes-on" => groups::a_view_that_pins_too_much_ends;
 }
