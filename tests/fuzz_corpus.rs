@@ -52,11 +52,11 @@ fn ids() {
 #[test]
 fn damage() {
     replay("damage", fuzz::damage);
-    seeded(60, 24, fuzz::damage);
+    seeded(150, 24, fuzz::damage);
 }
 
 #[test]
 fn operations() {
     replay("operations", fuzz::operations);
-    seeded(60, 120, fuzz::operations);
+    seeded(300, 120, fuzz::operations);
 }
