@@ -39,3 +39,5 @@ pub mod canary {
 
 #[doc(hidden)]
 pub mod fuzz;
+#[doc(hidden)]
+pub mod internals;

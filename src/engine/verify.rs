@@ -33,10 +33,9 @@ impl Engine {
         }
         self.verify_state(&snapshot)?;
         self.verify_results(&snapshot)?;
-        match &mut core.db {
-            Some(db) => db.check(),
-            None => Err(Error::closed()),
-        }
+        // The turn is kept until here, so that nobody writes to the file.
+        core.db()?;
+        self.directory.check_pages()
     }
 
     fn verify_state(&self, snapshot: &Snapshot) -> Result<(), Error> {

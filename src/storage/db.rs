@@ -15,6 +15,7 @@ use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefiniti
 
 use super::disk::DiskFile;
 use super::redb_file::{Health, RedbFile};
+use super::shadow::Shadow;
 use crate::base::error::Error;
 use crate::base::sync::Arc;
 
@@ -159,12 +160,18 @@ impl Db {
         Ok(WriteTxn { txn, health: self.health.clone() })
     }
 
-    /// Checks every page's checksum; reads the whole file.
-    pub(crate) fn check(&mut self) -> Result<(), Error> {
-        let inner = self.inner.as_mut().ok_or_else(Error::closed)?;
-        match guard(&self.health, "checking every page", || inner.check_integrity())? {
+    /// Checks every page's checksum; reads the whole file, and changes nothing.
+    ///
+    /// Nobody may write to the file meanwhile, but others may read. redb checks only a database
+    /// without any transaction, and repairs what it finds: so a second one is opened over the
+    /// file, and what it writes is forgotten.
+    pub(crate) fn check(file: Box<dyn DiskFile>, cache_bytes: usize) -> Result<(), Error> {
+        let file = Shadow::new(file).map_err(|e| Error::io("measuring the database file", e))?;
+        let mut second = Self::open(Box::new(file), cache_bytes)?;
+        let inner = second.inner.as_mut().ok_or_else(Error::closed)?;
+        match guard(&second.health, "checking every page", || inner.check_integrity())? {
             true => Ok(()),
-            false => Err(Error::corrupt(FILE, "the space map did not match and was rebuilt")),
+            false => Err(Error::corrupt(FILE, "a page does not match its checksum")),
         }
     }
 }

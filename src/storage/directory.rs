@@ -24,6 +24,8 @@ const DATABASE_NEW: &str = "txinbox.redb.new";
 const UNFINISHED: [&str; 5] = [LOCK, HEADER, HEADER_NEW, DATABASE_NEW, "lost+found"];
 /// redb keeps its roots and the choice between them in the first page.
 const ROOT_PAGE_BYTES: u64 = 4096;
+/// Every page is read once, so a check has little use for a cache.
+const CHECK_CACHE_BYTES: usize = 4 << 20;
 const STORE_ID_KEY: &[u8] = b"store-id";
 
 /// Whether opening may create.
@@ -118,6 +120,12 @@ impl Directory {
             ));
         }
         Ok(db)
+    }
+
+    /// Checks every page of the database file as the last durable commit left it. Nobody may write
+    /// to it meanwhile.
+    pub(crate) fn check_pages(&self) -> Result<(), Error> {
+        Db::check(open_file(&*self.disk, DATABASE, false)?, CHECK_CACHE_BYTES)
     }
 
     /// Length of the database file.

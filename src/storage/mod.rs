@@ -11,5 +11,6 @@ pub(crate) mod directory;
 pub(crate) mod disk;
 pub(crate) mod header;
 mod redb_file;
+mod shadow;
 pub(crate) mod snapshot;
 pub(crate) mod tables;
