@@ -3,8 +3,13 @@
 use std::time::Duration;
 
 use super::Input;
-use crate::testkit::{PAGE_BYTES, SimClock, SimDisk};
-use crate::{Error, Event, EventId, Inbox, Map, Retention};
+use crate::api::event::Event;
+use crate::api::event_id::EventId;
+use crate::api::inbox::Inbox;
+use crate::api::map::Map;
+use crate::api::testkit::{PAGE_BYTES, SimClock, SimDisk};
+use crate::base::error::Error;
+use crate::claims::policy::Retention;
 
 const FILES: [&str; 2] = ["txinbox.redb", "txinbox.header"];
 const EVENTS: u32 = 20;

@@ -1,8 +1,8 @@
 //! Any bytes, to every decoder of a durable record.
 
 use super::Input;
+use crate::api::codec::{Key, Value};
 use crate::base::codec::{Reader, Writer};
-use crate::codec::{Key, Value};
 use crate::{claims, engine, storage};
 
 /// The first byte chooses the decoder. It gets the others as they are, and closed by a right checksum,

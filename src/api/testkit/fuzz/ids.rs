@@ -1,7 +1,7 @@
 //! Two ids from one input: equal only if they were made alike.
 
 use super::Input;
-use crate::EventId;
+use crate::api::event_id::EventId;
 
 /// The parts an id was made of, and which constructor made it.
 #[derive(Debug, PartialEq, Eq)]

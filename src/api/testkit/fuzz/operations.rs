@@ -4,8 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Input;
-use crate::testkit::{Call, Fault, Keep, Loss, SimClock, SimDisk};
-use crate::{Consumer, Error, Event, EventId, Inbox, Map, Outcome, Retention};
+use crate::api::consumer::Consumer;
+use crate::api::event::Event;
+use crate::api::event_id::EventId;
+use crate::api::inbox::Inbox;
+use crate::api::map::Map;
+use crate::api::outcome::Outcome;
+use crate::api::testkit::{Call, Fault, Keep, Loss, SimClock, SimDisk};
+use crate::base::error::Error;
+use crate::claims::policy::Retention;
 
 const START_MS: i64 = 1_800_000_000_000;
 const WINDOW_MS: u64 = 3_100_000;
