@@ -2,6 +2,8 @@
 //!
 //! `cargo bench --features testkit --bench claims`. Numbers of the whole are in `benches/peers`.
 
+#![allow(clippy::expect_used)] // a benchmark that cannot begin may stop
+
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

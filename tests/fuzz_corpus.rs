@@ -2,6 +2,7 @@
 //!
 //! The targets are ordinary functions of `testkit::fuzz`; `fuzz/` puts them before a fuzzer.
 #![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used)] // tests, helpers included
 
 use std::fs;
 use std::path::Path;

@@ -5,6 +5,7 @@
 //! tests here take turns. Run one alone with `cargo test --all-features --test canaries merge`.
 #![cfg(feature = "__canaries")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // these are tests, not the crate
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests, helpers included
 
 mod crashes;
 mod faults;

@@ -5,6 +5,7 @@
 //! format: give it a new directory name below, then
 //! `cargo test --features testkit --test format -- --ignored write_fixture`.
 #![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests, helpers included
 
 mod script;
 

@@ -4,6 +4,7 @@
 //! of the crate changes must fail a test. Limits that no caller can reach in a test's time (consumers
 //! and keyspaces of a store, claims of a partition) are tested beside their code.
 #![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests, helpers included
 
 mod events;
 mod groups;

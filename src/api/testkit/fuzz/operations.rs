@@ -136,7 +136,10 @@ impl Run {
             tx.update(&counts, &n, |old| Some(old.unwrap_or(0) + 1))?;
             match how % 8 {
                 0 => Err("the handler says no".into()),
-                1 => Ok(tx.skip()),
+                1 => {
+                    tx.skip();
+                    Ok(())
+                }
                 2 => Ok(tx.set_result(vec![n; 9])?),
                 _ => Ok(()),
             }
