@@ -12,6 +12,7 @@ use super::inbox::Inbox;
 use super::outcome::Outcome;
 use super::ticket::Ticket;
 use super::tx::Tx;
+use crate::base::canary::planted;
 use crate::base::error::{BoxError, Error};
 use crate::base::ids::{ClassId, IdHash, StoreMs, WallMs};
 use crate::base::limits::ALIASES_MAX;
@@ -188,6 +189,16 @@ impl Consumer {
         let case = Case { handling, classes: &classes, delivery: &delivery, missed };
         let ran = engine.handle(turn.core(), case, in_tx(handler));
         self.note(&ran);
+        let early = match &ran {
+            Ran::Failed(_) => planted("handler-error-before-what-it-read-is-durable"),
+            Ran::Draft(Draft::Duplicate(_)) => {
+                planted("duplicate-released-before-its-group-is-durable")
+            }
+            _ => false,
+        };
+        if early {
+            return Ok((ran, None));
+        }
         let done = if waits { turn.attach_waiting() } else { turn.attach() };
         Ok((ran, done))
     }

@@ -29,3 +29,15 @@
 
 pub use crate::base::sim_clock::SimClock;
 pub use crate::storage::disk::sim::*;
+
+/// Planted bugs, for this crate's own tests.
+#[cfg(feature = "__canaries")]
+#[doc(hidden)]
+pub mod canary {
+    pub use crate::base::canary::{NAMES, plant};
+}
+
+#[doc(hidden)]
+pub mod fuzz;
+#[doc(hidden)]
+pub mod internals;

@@ -3,6 +3,8 @@
 //! What must hold: C1. A reader never panics and never allocates more than its input's length.
 //! C2. `seal` and `unseal` are inverse, and `unseal` refuses any other bytes.
 
+use super::canary::planted;
+
 /// What a decoder met where it did not expect it; the caller adds where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
@@ -86,7 +88,8 @@ impl Writer {
 pub(crate) fn unseal(record: &[u8]) -> Result<&[u8], Malformed> {
     let (body, crc) =
         record.split_last_chunk::<4>().ok_or(Malformed("too short for a checksum"))?;
-    if crc32fast::hash(body) == u32::from_le_bytes(*crc) {
+    let matches = crc32fast::hash(body) == u32::from_le_bytes(*crc);
+    if matches || planted("checksum-not-verified-on-read") {
         Ok(body)
     } else {
         Err(Malformed("checksum does not match"))

@@ -3,6 +3,7 @@
 //!
 //! Owns no state. May be called by every layer; calls none of them.
 
+pub(crate) mod canary;
 pub(crate) mod clock;
 pub(crate) mod codec;
 pub(crate) mod error;

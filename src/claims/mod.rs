@@ -5,6 +5,8 @@
 
 pub(crate) mod build;
 pub(crate) mod catalogue;
+#[cfg(feature = "testkit")]
+pub(crate) mod decoders;
 pub(crate) mod packed;
 pub(crate) mod pending;
 pub(crate) mod plan;

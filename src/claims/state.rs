@@ -189,7 +189,7 @@ pub(crate) fn remove_tombstone(batch: &mut Batch, hash: IdHash) {
     batch.remove(TableId::Tombstones, hash.0.to_be_bytes().to_vec());
 }
 
-fn decode_tombstone(key: &[u8], value: &[u8]) -> Option<(IdHash, Position)> {
+pub(super) fn decode_tombstone(key: &[u8], value: &[u8]) -> Option<(IdHash, Position)> {
     let hash = IdHash(u128::from_be_bytes(key.try_into().ok()?));
     let mut r = Reader::new(unseal(value).ok()?);
     let position = (Seq(r.u64().ok()?), Place(r.u32().ok()?));

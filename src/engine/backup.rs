@@ -195,7 +195,7 @@ impl Source {
     }
 }
 
-fn parse_rows(content: &[u8]) -> Result<Vec<(&[u8], &[u8])>, Malformed> {
+pub(super) fn parse_rows(content: &[u8]) -> Result<Vec<(&[u8], &[u8])>, Malformed> {
     let mut r = Reader::new(content);
     let mut rows = Vec::new();
     while !r.is_empty() {

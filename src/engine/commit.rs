@@ -11,6 +11,7 @@ use super::Engine;
 use super::core::Core;
 use super::group::{Committed, Group};
 use super::mark;
+use crate::base::canary::planted;
 use crate::base::error::Error;
 use crate::base::ids::{BucketId, ClassId, IdHash, Place, Position, Seq, StoreMs, WallMs};
 use crate::base::sync::Arc;
@@ -89,7 +90,13 @@ impl Engine {
                 self.publish(core, Arc::new(Snapshot::new(read)), accept);
                 Ok(())
             }
-            Err(error) => self.after_failed_commit(core, seq, error),
+            Err(error) => {
+                let answer = self.after_failed_commit(core, seq, error);
+                if planted("memory-index-kept-after-a-failed-commit") {
+                    accept(&mut self.state.write());
+                }
+                answer
+            }
         }
     }
 

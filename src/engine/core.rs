@@ -10,6 +10,7 @@ use super::clocks::Clocks;
 use super::group::Group;
 use super::mark::Mark;
 use super::registry::Registry;
+use crate::base::canary::planted;
 use crate::base::clock::Clock;
 use crate::base::error::Error;
 use crate::base::ids::{BucketId, Epoch, RunId, Seq};
@@ -109,6 +110,9 @@ impl Core {
         engine: &super::Engine,
         state: &RwLock<State>,
     ) -> Result<(), Error> {
+        if planted("failed-commit-does-not-refuse") {
+            return Ok(());
+        }
         // Everything in the open group was staged over a base that may be gone.
         let group = std::mem::take(&mut self.group);
         self.db = None;

@@ -46,7 +46,7 @@ impl Mark {
         w.seal()
     }
 
-    fn decode(row: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn decode(row: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(unseal(row)?);
         if r.u8()? != VERSION {
             return Err(Malformed("unknown version of the mark"));

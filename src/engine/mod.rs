@@ -11,6 +11,8 @@ mod clocks;
 mod commit;
 mod core;
 mod counters;
+#[cfg(feature = "testkit")]
+pub(crate) mod decoders;
 mod group;
 mod maintenance;
 mod mark;

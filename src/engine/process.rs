@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::Engine;
 use super::core::Core;
 use super::stage::{Stage, Verdict};
+use crate::base::canary::planted;
 use crate::base::error::{BoxError, Error};
 use crate::base::ids::{ClassId, EventMs, Fingerprint, IdHash, Scope};
 use crate::base::limits::RELEASE_WALL_MS;
@@ -128,7 +129,8 @@ impl Engine {
     /// The answer that needs no handler; `None` for a new event that may be handled.
     fn judge<T>(&self, core: &mut Core, case: Case<'_>) -> Result<Option<Draft<T>>, Error> {
         let Case { handling, classes, delivery, missed } = case;
-        let pending = Some(&core.group.pending);
+        let pending =
+            Some(&core.group.pending).filter(|_| !planted("duplicates-inside-one-batch-missed"));
         let resolution = Resolver::new(&self.state, classes, pending, missed.map(|m| &m.0))
             .resolve(&delivery.ids, delivery.fingerprint)?;
         match resolution {
@@ -186,7 +188,13 @@ impl Engine {
         let (stage, value) = match catch_unwind(AssertUnwindSafe(|| handler(stage))) {
             Ok((stage, Ok(value))) => (stage, value),
             Ok((stage, Err(error))) => {
-                let storage = stage.finish().err();
+                let storage = match stage.finish() {
+                    Ok(staged) if planted("failed-event-leaks-into-its-group") => {
+                        core.group.overlay.absorb(staged.overlay);
+                        None
+                    }
+                    finished => finished.err(),
+                };
                 return Ran::Failed(storage.unwrap_or_else(|| Error::handler_failed(error)));
             }
             Err(panic) => return Ran::Panicked(panic),

@@ -87,7 +87,7 @@ impl Registry {
         Ok(registry)
     }
 
-    fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    pub(super) fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Malformed> {
         let text = |name: &[u8]| {
             String::from_utf8(name.to_vec()).map_err(|_| Malformed("a name is not UTF-8"))
         };
@@ -122,7 +122,7 @@ impl Registry {
     }
 
     pub(crate) fn next_consumer(&self) -> Result<ConsumerId, Error> {
-        let next = self.consumers.values().map(|c| c.id.0 + 1).max().unwrap_or(1);
+        let next = self.consumers.values().map(|c| c.id.0.saturating_add(1)).max().unwrap_or(1);
         if next > CONSUMERS_MAX {
             return Err(Error::limit(
                 "the number of consumers",
@@ -134,7 +134,7 @@ impl Registry {
     }
 
     pub(crate) fn next_keyspace(&self) -> Result<KeyspaceId, Error> {
-        let next = self.keyspaces.values().map(|k| k.id.0 + 1).max().unwrap_or(1);
+        let next = self.keyspaces.values().map(|k| k.id.0.saturating_add(1)).max().unwrap_or(1);
         if next > KEYSPACES_MAX {
             return Err(Error::limit(
                 "the number of keyspaces",
@@ -185,4 +185,46 @@ pub(crate) fn put_state_version(batch: &mut Batch, version: u64) {
     let mut w = Writer::new();
     w.u64(version);
     batch.put(TableId::Catalogue, STATE_VERSION.to_vec(), w.seal());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Limits that no caller reaches in a test's time; numbers are never given twice, so the highest
+    /// one given counts, not how many are left.
+    #[test]
+    fn consumers_and_keyspaces_end_at_their_limits() {
+        for (last, next) in [
+            (0, Some(1)),
+            (CONSUMERS_MAX - 2, Some(CONSUMERS_MAX - 1)),
+            (CONSUMERS_MAX - 1, Some(CONSUMERS_MAX)),
+            (CONSUMERS_MAX, None),
+            (u32::MAX, None), // damage, perhaps
+        ] {
+            let mut registry = Registry::default();
+            let (id, generation) = (ConsumerId(last), Generation(0));
+            registry.add_consumer("c", ConsumerEntry { id, generation, classes: Vec::new() });
+            match next {
+                Some(next) => assert_eq!(registry.next_consumer().unwrap(), ConsumerId(next)),
+                None => assert!(registry.next_consumer().unwrap_err().is_limit()),
+            }
+        }
+        for (last, next) in [
+            (KEYSPACES_MAX - 2, Some(KEYSPACES_MAX - 1)),
+            (KEYSPACES_MAX - 1, Some(KEYSPACES_MAX)),
+            (KEYSPACES_MAX, None),
+            (u32::MAX, None),
+        ] {
+            let mut registry = Registry::default();
+            let entry = KeyspaceEntry { id: KeyspaceId(last), codecs: String::new() };
+            registry.keyspaces.insert("k".to_owned(), entry);
+            match next {
+                Some(next) => assert_eq!(registry.next_keyspace().unwrap(), KeyspaceId(next)),
+                None => assert!(registry.next_keyspace().unwrap_err().is_limit()),
+            }
+        }
+        assert_eq!(Registry::default().next_consumer().unwrap(), ConsumerId(1));
+        assert_eq!(Registry::default().next_keyspace().unwrap(), KeyspaceId(1));
+    }
 }

@@ -28,7 +28,7 @@ pub(crate) fn seal(key: ResultKey, bytes: &[u8]) -> Vec<u8> {
     w.seal()
 }
 
-fn open(key: ResultKey, row: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn open(key: ResultKey, row: &[u8]) -> Option<Vec<u8>> {
     let (stored, bytes) = unseal(row).ok()?.split_first_chunk::<8>()?;
     (u64::from_le_bytes(*stored) == key.0).then(|| bytes.to_vec())
 }

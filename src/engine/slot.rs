@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::base::canary::planted;
 use crate::base::clock::Clock;
 use crate::base::error::Error;
 use crate::base::sync::{Arc, Condvar, Mutex, thread};
@@ -94,7 +95,9 @@ impl Slot {
         let Some(next) = state.queue.pop_front() else { return false };
         state.holder = None;
         state.granted = Some(next.ticket);
-        next.granted.notify_one();
+        if !planted("missed-wake-up-in-the-queue") {
+            next.granted.notify_one();
+        }
         true
     }
 

@@ -112,16 +112,11 @@ impl<'g> Stage<'g> {
             .saturating_add(self.result.as_ref().map_or(0, Vec::len))
             .saturating_add(key.len())
             .saturating_add(value_bytes);
-        for (what, got, limit) in [
+        check_limits([
             ("a key, in bytes,", key.len(), KEY_MAX_BYTES),
             ("a value, in bytes,", value_bytes, VALUE_MAX_BYTES),
-            ("what one event stages, in bytes,", total, EVENT_STAGED_MAX_BYTES),
-        ] {
-            if got > limit {
-                return Err(Error::limit(what, got as u64, limit as u64));
-            }
-        }
-        Ok(())
+            (STAGED, total, EVENT_STAGED_MAX_BYTES),
+        ])
     }
 
     pub(crate) fn scan(
@@ -140,11 +135,12 @@ impl<'g> Stage<'g> {
     }
 
     pub(crate) fn set_result(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
-        let (got, limit) = (bytes.len(), self.result_max_bytes);
-        if got > limit {
-            let refused = Err(Error::limit("a result, in bytes,", got as u64, limit as u64));
-            return self.note(refused);
-        }
+        let total = self.own.bytes().saturating_add(bytes.len());
+        let checked = check_limits([
+            ("a result, in bytes,", bytes.len(), self.result_max_bytes),
+            (STAGED, total, EVENT_STAGED_MAX_BYTES),
+        ]);
+        self.note(checked)?;
         self.result = Some(bytes);
         Ok(())
     }
@@ -159,6 +155,16 @@ impl<'g> Stage<'g> {
             Some(error) => Err(error),
             None => Ok(Staged { overlay: self.own, result: self.result, verdict: self.verdict }),
         }
+    }
+}
+
+const STAGED: &str = "what one event stages, in bytes,";
+
+/// An error for the first number that is above its limit.
+fn check_limits<const N: usize>(numbers: [(&'static str, usize, usize); N]) -> Result<(), Error> {
+    match numbers.into_iter().find(|(_, got, limit)| got > limit) {
+        Some((what, got, limit)) => Err(Error::limit(what, got as u64, limit as u64)),
+        None => Ok(()),
     }
 }
 

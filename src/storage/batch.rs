@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::db::{Db, WriteTxn};
 use super::tables::TableId;
+use crate::base::canary::{is_within, planted};
 use crate::base::codec::{Malformed, Reader, Writer, unseal};
 use crate::base::error::Error;
 
@@ -127,12 +128,26 @@ impl Batch {
 
     /// Writes the rows and makes them durable. After an error they may or may not be.
     pub(crate) fn commit(&self, db: &Db) -> Result<(), Error> {
-        let txn = db.write(true)?;
+        if planted("state-in-a-second-transaction") {
+            self.commit_state_apart(db)?;
+        }
+        let unsynced = planted("acknowledged-before-durable")
+            || is_within("view-on-a-group-that-is-not-durable");
+        let txn = db.write(!unsynced)?;
         if let Err(e) = self.apply(&txn) {
             // The first error is the one to report; the transaction is gone either way.
             let _ = txn.abort();
             return Err(e);
         }
+        txn.commit()
+    }
+
+    /// For a canary alone.
+    fn commit_state_apart(&self, db: &Db) -> Result<(), Error> {
+        let mut state = self.clone();
+        state.tables.retain(|table, _| matches!(table, TableId::Keyspace(_)));
+        let txn = db.write(true)?;
+        state.apply(&txn)?;
         txn.commit()
     }
 }

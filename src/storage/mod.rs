@@ -5,6 +5,8 @@
 
 pub(crate) mod batch;
 pub(crate) mod db;
+#[cfg(feature = "testkit")]
+pub(crate) mod decoders;
 pub(crate) mod directory;
 pub(crate) mod disk;
 pub(crate) mod header;

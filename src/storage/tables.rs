@@ -2,6 +2,7 @@
 //!
 //! What must hold: T1. Names are injective over [`TableId`] and never change: they are on disk.
 
+use crate::base::canary::planted;
 use crate::base::ids::{Epoch, KeyspaceId, RunId};
 
 /// A table of the database.
@@ -67,7 +68,9 @@ pub(crate) fn partition_table(epoch: Epoch, run: RunId, partition: u32) -> Strin
 
 /// Whether a table holds claims or results that the catalogue must name for it to live.
 pub(crate) fn is_reclaimable(name: &str) -> bool {
-    name.starts_with("run-") || name.starts_with("results-")
+    name.starts_with("run-")
+        || name.starts_with("results-")
+        || name.starts_with("state-") && planted("application-state-taken-for-garbage")
 }
 
 #[cfg(test)]

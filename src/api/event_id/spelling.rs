@@ -3,6 +3,7 @@
 //! Layout: `kind: u8`, then for each part `length: varint` and its bytes. The number of parts
 //! follows from the end of the bytes. Numbers in parts are big-endian at their full width.
 
+use crate::base::canary::planted;
 use crate::base::codec::Reader;
 use crate::base::error::Error;
 use crate::base::limits::EVENT_ID_MAX_BYTES;
@@ -141,7 +142,9 @@ impl Spelled {
 fn fill(mut out: &mut [u8], kind: Kind, parts: &[&[u8]]) {
     put(&mut out, &[kind as u8]);
     for part in parts {
-        put_length(&mut out, part.len());
+        if !planted("ids-joined-without-length-prefix") {
+            put_length(&mut out, part.len());
+        }
         put(&mut out, part);
     }
 }

@@ -19,6 +19,8 @@
 //! interface.
 
 mod block;
+#[cfg(feature = "testkit")]
+pub(crate) mod decoders;
 mod filter;
 mod merge;
 mod meta;

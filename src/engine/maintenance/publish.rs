@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::{Garbage, Maintenance, SweepReport};
+use crate::base::canary::planted;
 use crate::base::error::Error;
 use crate::base::ids::{BucketId, EventMs, IdHash, Position, Scope};
 use crate::base::sync::Arc;
@@ -89,6 +90,13 @@ impl Engine {
                 (scope, stored.map_or(floor, |stored| stored.max(floor)))
             });
             change.floors = raised.collect();
+        }
+        if planted("floor-not-raised-with-its-bucket") {
+            change.floors.clear();
+        }
+        if planted("bucket-dropped-before-the-floor-is-durable") {
+            let early = Change { floors: Vec::new(), ..change.clone() };
+            self.commit_change(turn.core(), Batch::default(), &early)?;
         }
         self.commit_change(turn.core(), Batch::default(), &change)?;
         drop(turn);
