@@ -1,28 +1,24 @@
 //! A named logical handler and its calls.
 
-use std::cell::Cell;
 use std::panic::resume_unwind;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::batch::Batch;
 use super::claim::Claim;
 use super::event::Event;
 use super::event_id::EventId;
+use super::finish::Finisher;
 use super::inbox::Inbox;
 use super::outcome::Outcome;
 use super::ticket::Ticket;
 use super::tx::Tx;
 use crate::base::canary::planted;
 use crate::base::error::{BoxError, Error};
-use crate::base::ids::{ClassId, IdHash, StoreMs, WallMs};
+use crate::base::ids::IdHash;
 use crate::base::limits::ALIASES_MAX;
 use crate::base::sync::Arc;
-use crate::claims::pending::{PendingClaim, PendingKind};
-use crate::claims::resolve::Known;
-use crate::claims::row::RowKind;
 use crate::engine::{
-    Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Ran,
-    ResultBytes, Stage,
+    Case, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Ran, Stage,
 };
 
 /// A named logical handler: the scope in which an event is handled once.
@@ -220,56 +216,57 @@ impl Consumer {
         event: impl for<'m> Fn(&'m M) -> Event<'m>,
         mut handler: impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
     ) -> Batch<T> {
-        let mut pending = Vec::with_capacity(items.len());
-        let mut panic = None;
-        let mut rest = items.iter();
-        while panic.is_none() && !rest.as_slice().is_empty() {
-            if let Err(error) =
-                self.run_group(&mut rest, &event, &mut handler, &mut pending, &mut panic)
-            {
-                pending.extend(rest.by_ref().map(|_| (Ran::Failed(error.clone()), None)));
+        let engine = self.inbox.engine();
+        // Hashing needs no lock, so it is done before the slot is asked for.
+        let deliveries: Vec<_> =
+            items.iter().map(|item| self.delivery(engine, &event(item))).collect();
+        let mut run = BatchRun { ran: Vec::with_capacity(items.len()), panic: None };
+        while run.panic.is_none() && run.ran.len() < items.len() {
+            let next = run.ran.len();
+            engine.touch(deliveries.iter().skip(next).take(TOUCHED_AT_ONCE).flatten());
+            let (items, deliveries) = (items.iter().skip(next), &deliveries);
+            let rest = items.zip(deliveries.get(next..).unwrap_or_default());
+            if let Err(error) = self.run_group(rest, &mut handler, &mut run) {
+                run.ran.resize_with(deliveries.len(), || (Ran::Failed(error.clone()), None));
             }
         }
         let finisher = self.finisher();
         let settle = |(ran, done)| self.settle(&finisher, ran, done);
-        let answers = pending.into_iter().map(settle).collect();
-        self.inbox.engine().work_a_little();
-        if let Some(panic) = panic {
+        let answers = run.ran.into_iter().map(settle).collect();
+        engine.work_a_little();
+        if let Some(panic) = run.panic {
             resume_unwind(panic);
         }
         Batch { answers }
     }
 
-    /// Runs items until the group is full, somebody else wants the slot at its end, or none is left.
-    fn run_group<M, T>(
+    /// Runs items until the group is full, one panics, or none is left.
+    fn run_group<'m, M: 'm, T>(
         &self,
-        rest: &mut std::slice::Iter<'_, M>,
-        event: &impl for<'m> Fn(&'m M) -> Event<'m>,
+        rest: impl Iterator<Item = (&'m M, &'m Result<Delivery, Error>)>,
         handler: &mut impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
-        pending: &mut Vec<(Ran<T>, Option<Arc<Done>>)>,
-        panic: &mut Option<Box<dyn std::any::Any + Send>>,
+        run: &mut BatchRun<T>,
     ) -> Result<(), Error> {
         let engine = self.inbox.engine();
         engine.check_open()?;
         engine.throttle()?;
         let mut turn = engine.turn(self.max_wait)?;
         let classes = engine.classes_of(&self.handling);
-        for item in rest.by_ref() {
-            let ran = match self.delivery(engine, &event(item)) {
-                Err(error) => Ran::Failed(error),
+        for (item, delivery) in rest {
+            let ran = match delivery {
+                Err(error) => Ran::Failed(error.clone()),
                 Ok(delivery) => {
                     let handling = &self.handling;
-                    let case =
-                        Case { handling, classes: &classes, delivery: &delivery, missed: None };
+                    let case = Case { handling, classes: &classes, delivery, missed: None };
                     engine.handle(turn.core(), case, in_tx(|tx: &mut Tx<'_>| handler(tx, item)))
                 }
             };
             self.note(&ran);
             if let Ran::Panicked(payload) = ran {
-                *panic = Some(payload);
+                run.panic = Some(payload);
                 break;
             }
-            pending.push((ran, turn.attach()));
+            run.ran.push((ran, turn.attach()));
             if turn.core().group.is_full() {
                 break;
             }
@@ -358,11 +355,7 @@ impl Consumer {
     }
 
     fn finisher(&self) -> Finisher {
-        Finisher {
-            inbox: self.inbox.clone(),
-            counters: self.counters.clone(),
-            clock: Cell::new(None),
-        }
+        Finisher::new(self.inbox.clone(), self.counters.clone())
     }
 
     fn note<T>(&self, ran: &Ran<T>) {
@@ -382,6 +375,15 @@ impl Consumer {
     }
 }
 
+/// How many deliveries are brought into the processor's caches ahead of their look-ups.
+const TOUCHED_AT_ONCE: usize = 1_024;
+
+/// How far a batch has come.
+struct BatchRun<T> {
+    ran: Vec<(Ran<T>, Option<Arc<Done>>)>,
+    panic: Option<Box<dyn std::any::Any + Send>>,
+}
+
 /// Hands a staging area to a user's handler as the transaction it is.
 fn in_tx<T>(
     handler: impl FnOnce(&mut Tx<'_>) -> Result<T, BoxError>,
@@ -390,143 +392,5 @@ fn in_tx<T>(
         let mut tx = Tx { stage };
         let value = handler(&mut tx);
         (tx.stage, value)
-    }
-}
-
-/// Turns a draft into the outcome that users see, once it is durable.
-#[derive(Debug)]
-pub(crate) struct Finisher {
-    inbox: Inbox,
-    counters: Arc<ConsumerCounters>,
-    /// Store time and retention of the class last asked for: one reading serves a whole batch.
-    clock: Cell<Option<(ClassId, StoreMs, Option<u64>)>>,
-}
-
-impl Finisher {
-    fn clock_of(&self, class: ClassId) -> (StoreMs, Option<u64>) {
-        match self.clock.get() {
-            Some((known, now, retention_ms)) if known == class => (now, retention_ms),
-            _ => {
-                let engine = self.inbox.engine();
-                let (now, retention_ms) = (engine.now(class), engine.retention_ms(class));
-                self.clock.set(Some((class, now, retention_ms)));
-                (now, retention_ms)
-            }
-        }
-    }
-
-    /// Sees to it that the group gets closed, waiting for the slot for at most `max_wait`.
-    pub(crate) fn hurry(&self, done: &Arc<Done>, max_wait: Option<Duration>) -> Result<(), Error> {
-        done.want();
-        let engine = self.inbox.engine();
-        if !done.is_set() {
-            // The slot's next holder closes the group; that may be us.
-            match engine.turn(max_wait) {
-                Ok(turn) => drop(turn),
-                Err(error) if done.is_set() => drop(error),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the group is answered within `limit`.
-    pub(crate) fn wait_for(&self, done: &Arc<Done>, limit: Duration) -> Result<bool, Error> {
-        let engine = self.inbox.engine();
-        let started_us = engine.clock.stopwatch_us();
-        if !engine.config.threads {
-            // Nobody else would close the group, however long the limit.
-            match self.hurry(done, Some(limit)) {
-                Err(error) if error.is_timeout() => return Ok(done.is_set()),
-                other => other?,
-            }
-        }
-        let spent_us = engine.clock.stopwatch_us().saturating_sub(started_us);
-        Ok(done.wait_timeout(limit.saturating_sub(Duration::from_micros(spent_us))).is_some())
-    }
-
-    pub(crate) fn finish<T>(
-        &self,
-        draft: Draft<T>,
-        committed: Option<&Committed>,
-    ) -> Result<Outcome<T>, Error> {
-        Ok(match draft {
-            Draft::Applied(value, claim) => {
-                self.counters.applied.add(1);
-                Outcome::Applied(value, self.pending_claim(&claim, committed))
-            }
-            Draft::Skipped(value) => {
-                self.counters.skipped.add(1);
-                Outcome::Skipped(value)
-            }
-            Draft::Duplicate(known) => {
-                let claim = self.claim(&known, committed)?;
-                self.counters.duplicates.add(1);
-                let age_ms = u64::try_from(claim.age.as_millis()).unwrap_or(u64::MAX);
-                self.counters.duplicate_ages_ms.add(age_ms);
-                Outcome::Duplicate(claim)
-            }
-            Draft::Mismatch(known) => {
-                self.counters.mismatches.add(1);
-                Outcome::Mismatch(self.claim(&known, committed)?)
-            }
-            Draft::TooLate { floor } => {
-                self.counters.too_late.add(1);
-                let distance = Duration::from_millis(floor.0.unsigned_abs());
-                let floor = if floor.0 < 0 {
-                    UNIX_EPOCH.checked_sub(distance)
-                } else {
-                    UNIX_EPOCH.checked_add(distance)
-                };
-                Outcome::TooLate { floor: floor.unwrap_or(UNIX_EPOCH) }
-            }
-        })
-    }
-
-    pub(crate) fn claim(
-        &self,
-        known: &Known,
-        committed: Option<&Committed>,
-    ) -> Result<Claim, Error> {
-        let engine = self.inbox.engine();
-        match known {
-            Known::Pending(pending) => Ok(self.pending_claim(pending, committed)),
-            Known::Stored(stored) => {
-                let (fingerprint, result) = match stored.row.kind {
-                    RowKind::Claim { fingerprint, result } => (fingerprint, result),
-                    RowKind::Alias { .. } => {
-                        return Err(Error::corrupt("a claim", "an alias row stands for it"));
-                    }
-                };
-                let result = engine.read_result_now(result)?;
-                Ok(self.claim_of(stored.class, stored.row.at, stored.row.wall, fingerprint, result))
-            }
-        }
-    }
-
-    fn pending_claim(&self, claim: &PendingClaim, committed: Option<&Committed>) -> Claim {
-        let (fingerprint, result) = match &claim.kind {
-            PendingKind::Claim { fingerprint, result } => (*fingerprint, result.clone()),
-            PendingKind::Alias { .. } => (None, None),
-        };
-        let result = result.map_or(ResultBytes::None, ResultBytes::Some);
-        let at = committed.map(|c| c.at(claim.class)).unwrap_or_default();
-        let wall = committed.map(|c| c.wall).unwrap_or_default();
-        self.claim_of(claim.class, at, wall, fingerprint, result)
-    }
-
-    fn claim_of(
-        &self,
-        class: ClassId,
-        at: StoreMs,
-        wall: WallMs,
-        fingerprint: Option<crate::base::ids::Fingerprint>,
-        result: ResultBytes,
-    ) -> Claim {
-        let (now, retention_ms) = self.clock_of(class);
-        let age_ms = now.0.saturating_sub(at.0);
-        let kept_for = retention_ms.map(|keep| Duration::from_millis(keep.saturating_sub(age_ms)));
-        let age = Duration::from_millis(age_ms);
-        Claim { wall, at, age, kept_for, fingerprint, result }
     }
 }

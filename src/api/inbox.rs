@@ -199,11 +199,11 @@ impl Inbox {
         self.engine().close()
     }
 
-    /// The retention of this store's default class as it is in force: the policy asked for at
-    /// opening, or a longer one that was asked for before. `None` is for ever.
+    /// How long claims of consumers without a retention of their own are kept at least: the window
+    /// asked for at opening, or a longer one that was asked for before. `None` is for ever.
     #[must_use]
     pub fn retention(&self) -> Option<Duration> {
-        self.engine().retention_ms(crate::engine::DEFAULT_CLASS).map(Duration::from_millis)
+        self.engine().default_window_ms().map(Duration::from_millis)
     }
 
     pub(crate) fn migrate(

@@ -10,6 +10,9 @@ use crate::base::sync::Arc;
 use crate::engine::{KeyspaceEntry, Space};
 use crate::storage::tables::TableId;
 
+/// Holds neither, in a way that lets `K` and `V` vary.
+type Types<K, V> = (fn() -> *const K, fn() -> *const V);
+
 /// A keyspace of application state: an ordered map from `K` to `V`.
 ///
 /// A `Map` is only a typed name; reading and writing go through a [`Tx`](crate::Tx) or a
@@ -31,7 +34,7 @@ use crate::storage::tables::TableId;
 pub struct Map<K: ?Sized, V: ?Sized> {
     name: Arc<str>,
     pub(crate) space: Space,
-    types: PhantomData<(fn() -> *const K, fn() -> *const V)>,
+    types: PhantomData<Types<K, V>>,
 }
 
 impl<K: ?Sized, V: ?Sized> Clone for Map<K, V> {

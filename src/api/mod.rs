@@ -10,6 +10,7 @@ pub mod codec;
 pub(crate) mod consumer;
 pub(crate) mod event;
 pub(crate) mod event_id;
+pub(crate) mod finish;
 pub(crate) mod inbox;
 pub(crate) mod map;
 pub(crate) mod outcome;

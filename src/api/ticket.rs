@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::consumer::Finisher;
+use super::finish::Finisher;
 use super::outcome::Outcome;
 use crate::base::error::Error;
 use crate::base::sync::Arc;
@@ -82,6 +82,7 @@ impl<T> Ticket<T> {
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
+    #[allow(clippy::result_large_err)] // the error is the ticket itself
     pub fn wait_timeout(self, limit: Duration) -> Result<Result<Outcome<T>, Error>, Self> {
         let Some(done) = &self.done else { return Ok(self.wait()) };
         match self.finisher.wait_for(done, limit) {

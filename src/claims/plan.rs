@@ -60,8 +60,8 @@ impl Planner<'_> {
     }
 
     fn is_expired(&self, bucket: &Bucket) -> bool {
-        let expires = self.state.catalogue.expires_at(bucket);
-        expires.is_some_and(|at| at <= (self.now)(bucket.class))
+        let policy = self.state.catalogue.policy(bucket.class);
+        policy.is_expired(bucket.end, (self.now)(bucket.class))
     }
 
     fn forget(&self) -> Option<Task> {

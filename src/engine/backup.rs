@@ -195,7 +195,10 @@ impl Source {
     }
 }
 
-pub(super) fn parse_rows(content: &[u8]) -> Result<Vec<(&[u8], &[u8])>, Malformed> {
+/// Keys and values of a frame.
+type FrameRows<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+pub(super) fn parse_rows(content: &[u8]) -> Result<FrameRows<'_>, Malformed> {
     let mut r = Reader::new(content);
     let mut rows = Vec::new();
     while !r.is_empty() {

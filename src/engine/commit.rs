@@ -137,10 +137,8 @@ impl Engine {
             });
         }
         let rows: Vec<PackedRow> = rows.into_values().collect();
-        let chunks = rows.iter().flat_map(packed::encode_chunks);
-        for (i, chunk) in chunks.enumerate() {
-            let number = u16::try_from(i).unwrap_or(u16::MAX);
-            batch.put(TableId::Recent, packed::chunk_key(seq, number).to_vec(), chunk);
+        for (key, chunk) in packed::encode_group(seq, &rows) {
+            batch.put(TableId::Recent, key.to_vec(), chunk);
         }
         let mut tombstones = Vec::new();
         for (hash, place) in group.pending.tombstones() {

@@ -16,6 +16,9 @@ use crate::storage::db::{Bounds, ReadTable};
 /// The rows of one keyspace in one layer.
 pub(crate) type Rows = BTreeMap<Vec<u8>, Put>;
 
+/// Keys and opened values that a scan met.
+pub(crate) type Scanned = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// One layer of staged writes.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
@@ -120,7 +123,7 @@ pub(crate) fn scan(
     bounds: Bounds<'_>,
     limit: usize,
     reverse: bool,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+) -> Result<Scanned, Error> {
     if is_empty_range(bounds) {
         return Ok(Vec::new());
     }

@@ -106,6 +106,14 @@ impl Engine {
         }
     }
 
+    /// Brings what look-ups of these deliveries will read first into the processor's caches.
+    pub(crate) fn touch<'d>(&self, deliveries: impl Iterator<Item = &'d Delivery>) {
+        let state = self.state.read();
+        for id in deliveries.filter_map(|d| d.ids.first()) {
+            state.recent.touch(*id);
+        }
+    }
+
     /// Every class that a consumer's claims may lie in.
     pub(crate) fn classes_of(&self, handling: &Handling) -> Arc<[ClassId]> {
         self.registry.read().classes_of(handling.scope.consumer)

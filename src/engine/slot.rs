@@ -78,17 +78,6 @@ impl Slot {
         }
     }
 
-    /// Takes the slot only if it is free now.
-    pub(crate) fn try_acquire(&self) -> bool {
-        let mut state = self.state.lock();
-        if state.held {
-            return false;
-        }
-        state.held = true;
-        state.holder = Some(thread::current().id());
-        true
-    }
-
     /// Passes the slot to the next caller; false, and the slot is kept, if there is none.
     pub(crate) fn pass(&self) -> bool {
         let mut state = self.state.lock();
@@ -112,11 +101,6 @@ impl Slot {
             }
             None => state.held = false,
         }
-    }
-
-    /// Whether anybody waits.
-    pub(crate) fn is_wanted(&self) -> bool {
-        !self.state.lock().queue.is_empty()
     }
 
     /// Whether the calling thread holds the slot: it is inside a handler.
@@ -162,7 +146,6 @@ mod tests {
             thread.join().unwrap();
         }
         assert_eq!(order.load(Ordering::SeqCst), 8);
-        assert!(slot.try_acquire());
-        assert!(!slot.try_acquire());
+        slot.acquire(&*clock, Some(Duration::ZERO)).unwrap();
     }
 }

@@ -5,7 +5,7 @@
 //! it.
 
 use super::group::Group;
-use super::overlay::{self, Overlay, Rows, open_value, seal_value};
+use super::overlay::{self, Overlay, Rows, Scanned, open_value, seal_value};
 use crate::base::error::Error;
 use crate::base::ids::KeyspaceId;
 use crate::base::limits::{EVENT_STAGED_MAX_BYTES, KEY_MAX_BYTES, VALUE_MAX_BYTES};
@@ -125,7 +125,7 @@ impl<'g> Stage<'g> {
         bounds: Bounds<'_>,
         limit: usize,
         reverse: bool,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+    ) -> Result<Scanned, Error> {
         let layers: Vec<&Rows> = [&self.own, &self.group.overlay]
             .into_iter()
             .filter_map(|layer| layer.rows(space.id))
@@ -188,7 +188,7 @@ pub(crate) fn scan_layers(
     bounds: Bounds<'_>,
     limit: usize,
     reverse: bool,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+) -> Result<Scanned, Error> {
     let table = snapshot.table(&space.table)?;
     overlay::scan(space.id, layers, table.as_deref(), bounds, limit, reverse)
 }

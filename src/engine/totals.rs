@@ -61,6 +61,11 @@ impl Engine {
         self.state.read().catalogue.policy(class).retention_ms
     }
 
+    /// What the default class promises, in milliseconds; `None` for ever.
+    pub(crate) fn default_window_ms(&self) -> Option<u64> {
+        self.state.read().catalogue.policy(DEFAULT_CLASS).window_ms()
+    }
+
     /// Claims in the store after one retention at the rate since it was opened.
     pub(crate) fn projected_claims(&self, applied: u64) -> Option<u64> {
         let open_us = self.clock.stopwatch_us().saturating_sub(self.opened_us);

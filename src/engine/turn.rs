@@ -27,11 +27,6 @@ impl Engine {
         core.ready(self, &self.state)?;
         Ok(turn)
     }
-
-    /// Takes the slot only if nobody has it.
-    pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
-        self.slot.try_acquire().then(|| Turn { engine: self, core: Some(self.core.lock()) })
-    }
 }
 
 impl<'e> Turn<'e> {
@@ -59,10 +54,6 @@ impl<'e> Turn<'e> {
     pub(crate) fn close_group(&mut self) {
         let engine = self.engine;
         engine.close_group(self.core());
-    }
-
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.engine.slot.is_wanted()
     }
 }
 

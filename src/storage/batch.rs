@@ -46,13 +46,6 @@ impl Batch {
         self.tables.is_empty()
     }
 
-    /// Bytes of keys and values, for limits and statistics.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (TableId, &[u8], Option<&[u8]>)> {
-        self.tables.iter().flat_map(|(table, rows)| {
-            rows.iter().map(|(key, put)| (*table, key.as_slice(), put.as_deref()))
-        })
-    }
-
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(VERSION);
@@ -128,6 +121,7 @@ impl Batch {
 
     /// Writes the rows and makes them durable. After an error they may or may not be.
     pub(crate) fn commit(&self, db: &Db) -> Result<(), Error> {
+        debug_assert_eq!(Self::decode(&self.encode()).as_ref(), Ok(self), "B1");
         if planted("state-in-a-second-transaction") {
             self.commit_state_apart(db)?;
         }

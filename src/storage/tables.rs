@@ -3,7 +3,7 @@
 //! What must hold: T1. Names are injective over [`TableId`] and never change: they are on disk.
 
 use crate::base::canary::planted;
-use crate::base::ids::{Epoch, KeyspaceId, RunId};
+use crate::base::ids::KeyspaceId;
 
 /// A table of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,11 +59,6 @@ impl TableId {
             _ => None,
         }
     }
-}
-
-/// The table of one partition of a run; the epoch tells a half-built one after a crash.
-pub(crate) fn partition_table(epoch: Epoch, run: RunId, partition: u32) -> String {
-    format!("run-{:016x}-{run}-{partition}", epoch.0)
 }
 
 /// Whether a table holds claims or results that the catalogue must name for it to live.

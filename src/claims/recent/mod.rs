@@ -66,11 +66,13 @@ impl Recent {
         self.len
     }
 
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Rows in the young table.
+    #[cfg(test)]
     pub(crate) fn young_len(&self) -> usize {
         self.young.as_ref().map_or(0, Table::len)
     }

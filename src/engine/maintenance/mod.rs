@@ -53,16 +53,6 @@ pub(crate) struct SweepReport {
     pub(crate) tables_freed: u64,
 }
 
-impl SweepReport {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.buckets_forgotten += other.buckets_forgotten;
-        self.claims_forgotten += other.claims_forgotten;
-        self.claims_sealed += other.claims_sealed;
-        self.claims_merged += other.claims_merged;
-        self.tables_freed += other.tables_freed;
-    }
-}
-
 impl Maintenance {
     pub(crate) fn new(state: &State) -> Result<Self, Error> {
         let mut fresh = Self { epoch: None, build: None, garbage: VecDeque::new() };

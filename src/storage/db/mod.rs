@@ -8,10 +8,15 @@
 //!
 //! Called by `claims` and `engine`. No redb type leaves this file.
 
-use std::ops::Bound;
+mod read;
+mod write;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableHandle};
+use redb::{ReadableDatabase, TableDefinition};
+
+pub(crate) use read::{Bounds, ReadTable, ReadTxn, Rows, Value};
+pub(crate) use write::WriteTxn;
 
 use super::disk::DiskFile;
 use super::redb_file::{Health, RedbFile};
@@ -176,213 +181,10 @@ impl Db {
     }
 }
 
-/// A snapshot.
-pub(crate) struct ReadTxn {
-    txn: redb::ReadTransaction,
-    health: Arc<Health>,
-}
-
-impl std::fmt::Debug for ReadTxn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ReadTxn")
-    }
-}
-
-impl ReadTxn {
-    /// The table of that name, if it exists in this snapshot.
-    pub(crate) fn table(&self, name: &str) -> Result<Option<ReadTable>, Error> {
-        let health = &self.health;
-        guard(health, "opening a table", || match self.txn.open_table(definition(name)) {
-            Ok(inner) => Ok(Some(ReadTable { inner, health: health.clone() })),
-            Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
-            Err(e) => Err(e),
-        })
-    }
-
-    /// Bytes written to its database's file.
-    pub(crate) fn written_bytes(&self) -> u64 {
-        self.health.written_bytes.get()
-    }
-
-    /// Whether its database has failed.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.health.has_failed()
-    }
-
-    /// The names of all tables.
-    pub(crate) fn table_names(&self) -> Result<Vec<String>, Error> {
-        guard(&self.health, "listing tables", || {
-            Ok::<_, redb::StorageError>(
-                self.txn.list_tables()?.map(|t| t.name().to_owned()).collect(),
-            )
-        })
-    }
-}
-
-/// Bytes held by a snapshot.
-pub(crate) struct Value<'a>(redb::AccessGuard<'a, Bytes>);
-
-impl<'a> Value<'a> {
-    /// Takes the bytes once inside the guard: where a damaged leaf says that they lie beyond it,
-    /// redb panics.
-    fn checked(inner: redb::AccessGuard<'a, Bytes>) -> Self {
-        std::hint::black_box(inner.value());
-        Self(inner)
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.0.value()
-    }
-}
-
-/// A row held by a snapshot: key and value.
-pub(crate) type Row<'a> = (Value<'a>, Value<'a>);
-
-/// The bounds of a scan.
-pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
-
-/// A table of a snapshot; keeps the snapshot alive.
-pub(crate) struct ReadTable {
-    inner: redb::ReadOnlyTable<Bytes, Bytes>,
-    health: Arc<Health>,
-}
-
-impl std::fmt::Debug for ReadTable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ReadTable({})", self.inner.name())
-    }
-}
-
-impl ReadTable {
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value<'static>>, Error> {
-        guard(&self.health, "reading a row", || self.inner.get(key).map(|v| v.map(Value::checked)))
-    }
-
-    /// The last row whose key is at most `key`.
-    pub(crate) fn floor(&self, key: &[u8]) -> Result<Option<Row<'static>>, Error> {
-        guard(&self.health, "reading a row", || row(self.inner.range::<&[u8]>(..=key)?.next_back()))
-    }
-
-    /// The rows between the bounds, in key order.
-    pub(crate) fn range(&self, bounds: Bounds<'_>) -> Result<Rows, Error> {
-        guard(&self.health, "opening a scan", || self.inner.range::<&[u8]>(bounds))
-            .map(|inner| Rows { inner, health: self.health.clone() })
-    }
-
-    pub(crate) fn len(&self) -> Result<u64, Error> {
-        guard(&self.health, "counting rows", || self.inner.len())
-    }
-}
-
-/// A scan of a snapshot's table, from either end.
-pub(crate) struct Rows {
-    inner: redb::Range<'static, Bytes, Bytes>,
-    health: Arc<Health>,
-}
-
-fn row<'a>(
-    step: Option<
-        Result<(redb::AccessGuard<'a, Bytes>, redb::AccessGuard<'a, Bytes>), redb::StorageError>,
-    >,
-) -> Result<Option<Row<'a>>, redb::StorageError> {
-    Ok(step.transpose()?.map(|(k, v)| (Value::checked(k), Value::checked(v))))
-}
-
-impl Iterator for Rows {
-    type Item = Result<Row<'static>, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        guard(&self.health, "scanning", || row(self.inner.next())).transpose()
-    }
-}
-
-impl DoubleEndedIterator for Rows {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        guard(&self.health, "scanning", || row(self.inner.next_back())).transpose()
-    }
-}
-
-/// A write transaction; dropping it drops all it wrote.
-pub(crate) struct WriteTxn {
-    txn: redb::WriteTransaction,
-    health: Arc<Health>,
-}
-
-impl WriteTxn {
-    /// The table of that name, made if it is absent. Open a table once per transaction.
-    pub(crate) fn table(&self, name: &str) -> Result<WriteTable<'_>, Error> {
-        guard(&self.health, "opening a table", || self.txn.open_table(definition(name)))
-            .map(|inner| WriteTable { inner, health: &self.health })
-    }
-
-    /// Frees a whole table; reads all its leaves. False if there was none.
-    pub(crate) fn delete_table(&self, name: &str) -> Result<bool, Error> {
-        guard(&self.health, "deleting a table", || self.txn.delete_table(definition(name)))
-    }
-
-    /// After an error the transaction may or may not have become durable.
-    pub(crate) fn commit(self) -> Result<(), Error> {
-        let Self { txn, health } = self;
-        guard(&health, "committing", || txn.commit())
-    }
-
-    pub(crate) fn abort(self) -> Result<(), Error> {
-        let Self { txn, health } = self;
-        guard(&health, "aborting", || txn.abort())
-    }
-}
-
-/// A table of a write transaction.
-pub(crate) struct WriteTable<'t> {
-    inner: redb::Table<'t, Bytes, Bytes>,
-    health: &'t Health,
-}
-
-impl WriteTable<'_> {
-    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        guard(self.health, "writing a row", || self.inner.insert(key, value).map(drop))
-    }
-
-    pub(crate) fn remove(&mut self, key: &[u8]) -> Result<bool, Error> {
-        guard(self.health, "removing a row", || self.inner.remove(key).map(|old| old.is_some()))
-    }
-
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        guard(self.health, "reading a row", || {
-            self.inner.get(key).map(|v| v.map(|v| v.value().to_vec()))
-        })
-    }
-
-    pub(crate) fn len(&self) -> Result<u64, Error> {
-        guard(self.health, "counting rows", || self.inner.len())
-    }
-
-    /// Appends rows behind the last one; their keys must ascend, and lie above every stored key.
-    /// Much cheaper than `insert`, since neighbours share their pages' writing.
-    pub(crate) fn append<'r>(
-        &mut self,
-        rows: impl IntoIterator<Item = (&'r [u8], &'r [u8])>,
-    ) -> Result<(), Error> {
-        guard(self.health, "appending rows", || {
-            let mut cursor = self.inner.upper_bound_mut(Bound::<&[u8]>::Unbounded)?;
-            for (key, value) in rows {
-                cursor.insert_before(key, value).map_err(redb::Error::from)?;
-            }
-            cursor.close().map_err(redb::Error::from)
-        })
-    }
-
-    /// Removes all rows between the bounds. Read them through a snapshot first, so that the write
-    /// transaction does not wait for cold pages.
-    pub(crate) fn remove_range(&mut self, bounds: Bounds<'_>) -> Result<(), Error> {
-        guard(self.health, "removing rows", || {
-            self.inner.retain_in::<&[u8], _>(bounds, |_, _| false)
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ops::Bound;
+
     use super::*;
     use crate::storage::disk::{Disk, MemoryDisk};
 
