@@ -27,5 +27,16 @@
 //! # Ok::<(), txinbox::Error>(())
 //! ```
 
+mod audit;
+mod model;
+mod op;
+mod runner;
+
 pub use crate::base::sim_clock::SimClock;
 pub use crate::storage::disk::sim::*;
+pub use audit::{Probe, audit};
+pub use model::{
+    Answer, Class, Known, LiveBucket, LiveResults, Model, ModelState, Stored, Through, Verdict,
+};
+pub use op::{End, Item, Op, Trouble};
+pub use runner::{CONSUMERS, COUNTERS, Coverage, Runner, WALL_MS};
