@@ -87,12 +87,13 @@ fn opening_that_fails_at_any_call_says_so_and_can_be_tried_again() {
         runner
     };
     let mut tried = 0;
-    for (fresh, start) in
-        [(true, SimDisk::new()), (false, made.disk().power_cut(Keep::Everything))]
+    for (fresh, start) in [(true, SimDisk::new()), (false, made.disk().power_cut(Keep::Everything))]
     {
         let calls = {
             let disk = start.kill();
-            let runner = if fresh { Runner::on(disk.clone(), 3).unwrap() } else {
+            let runner = if fresh {
+                Runner::on(disk.clone(), 3).unwrap()
+            } else {
                 let mut runner = made.fork(disk.clone());
                 runner.steps_until_dark(&[]).unwrap();
                 runner
@@ -101,8 +102,18 @@ fn opening_that_fails_at_any_call_says_so_and_can_be_tried_again() {
             disk.calls()
         };
         let all = [
-            Call::CreateDir, Call::List, Call::Open, Call::Rename, Call::Remove, Call::SyncDir,
-            Call::Lock, Call::Len, Call::Read, Call::Write, Call::SetLen, Call::Sync,
+            Call::CreateDir,
+            Call::List,
+            Call::Open,
+            Call::Rename,
+            Call::Remove,
+            Call::SyncDir,
+            Call::Lock,
+            Call::Len,
+            Call::Read,
+            Call::Write,
+            Call::SetLen,
+            Call::Sync,
         ];
         for n in (1..=calls).step_by(scaled(5, 1)) {
             for fault in [
@@ -115,7 +126,9 @@ fn opening_that_fails_at_any_call_says_so_and_can_be_tried_again() {
             ] {
                 let disk = start.kill();
                 disk.inject(fault.clone());
-                let runner = if fresh { Runner::unopened(disk.clone(), 3).unwrap() } else {
+                let runner = if fresh {
+                    Runner::unopened(disk.clone(), 3).unwrap()
+                } else {
                     made.fork(disk.clone())
                 };
                 if let Err(error) = runner.open_once() {

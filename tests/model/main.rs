@@ -6,6 +6,8 @@
 mod steps;
 
 use std::cell::RefCell;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use proptest::test_runner::{Config, TestRunner};
 use txinbox::testkit::{Coverage, Runner};
@@ -41,6 +43,27 @@ const WANTED: [&str; 27] = [
     "audited",
 ];
 
+/// Ends the process, saying which run it was, when a run takes this long: nothing may hang.
+const HANGS_AFTER: Duration = Duration::from_secs(20);
+
+fn watchdog() -> Sender<String> {
+    let (sender, runs) = channel::<String>();
+    std::thread::spawn(move || {
+        let mut current = String::new();
+        loop {
+            match runs.recv_timeout(HANGS_AFTER) {
+                Ok(next) => current = next,
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!("it hangs: {current}");
+                    std::process::abort();
+                }
+            }
+        }
+    });
+    sender
+}
+
 fn cases() -> u32 {
     let asked = std::env::var("TXINBOX_CASES").ok().and_then(|n| n.parse().ok());
     asked.unwrap_or(if cfg!(debug_assertions) { 128 } else { 1_024 })
@@ -53,7 +76,9 @@ fn the_store_answers_as_the_model_does() {
     config.failure_persistence = None;
     config.max_shrink_iters = 2_000;
     let mut runner = TestRunner::new(config);
+    let watchdog = watchdog();
     let result = runner.run(&steps::runs(), |(seed, ops)| {
+        let _ = watchdog.send(format!("seed {seed}, {ops:?}"));
         let mut runner = Runner::new(seed).map_err(proptest::test_runner::TestCaseError::fail)?;
         let done = runner.steps(&ops);
         coverage.borrow_mut().merge(runner.coverage());

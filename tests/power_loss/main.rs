@@ -56,7 +56,10 @@ fn covers(ops: &[Op], wanted: &[&str]) {
 #[test]
 fn while_events_are_processed_singly_and_in_batches() {
     let ops = scripts::mixed();
-    covers(&ops, &["applied", "duplicate", "mismatch", "skipped", "failed", "duplicate with a result"]);
+    covers(
+        &ops,
+        &["applied", "duplicate", "mismatch", "skipped", "failed", "duplicate with a result"],
+    );
     let report = drive("mixed", &ops, 110, scaled(3, 1));
     assert!(report.images >= scaled(150, 10_000), "{report:?}");
 }
@@ -64,7 +67,10 @@ fn while_events_are_processed_singly_and_in_batches() {
 #[test]
 fn while_claims_are_sealed_merged_and_forgotten() {
     let ops = scripts::ageing();
-    covers(&ops, &["claims sealed", "claims merged", "buckets forgotten", "tables freed", "too late"]);
+    covers(
+        &ops,
+        &["claims sealed", "claims merged", "buckets forgotten", "tables freed", "too late"],
+    );
     let report = drive("ageing", &ops, 40, scaled(20, 1));
     assert!(report.images >= scaled(80, 15_000), "{report:?}");
 }

@@ -1,7 +1,7 @@
 //! Looking behind the interface: where a store stands, and whether its indexes equal full scans.
 //!
 //! Owns no state. What must hold of a store: I8 every index equals a full scan; the limits on buckets
-//! and runs; and, once it is swept, that no table is left which nothing names (I12).
+//! and runs; and, once it is swept and has committed, that no table is left which nothing names (I12).
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ impl Probe {
 }
 
 /// Compares everything the store keeps in memory with what its tables say. `settled` is after a
-/// sweep that found nothing more to do.
+/// sweep that found nothing more to do, followed by a commit, with which its freeing is seen.
 ///
 /// # Errors
 /// The first difference, in words.

@@ -125,6 +125,10 @@ impl Model {
             None => None,
             Some(retention) => Some(Class::Own(retention.policy()?.retention_ms)),
         };
+        let ever = |class: Class| class.retention_ms().unwrap_or(u64::MAX);
+        let current = self.consumers.get(name).and_then(|known| known.classes.last().copied());
+        let shorter = |class| current.is_some_and(|current| ever(class) <= ever(current));
+        let own = own.filter(|class| !shorter(*class));
         if let Some(class) = own {
             self.meet(class);
         }
@@ -135,12 +139,8 @@ impl Model {
                 self.consumers.insert(name.to_owned(), fresh);
             }
             (Some(known), Some(class)) => {
-                let current = known.classes.last().copied().unwrap_or(default);
-                let ever = |class: Class| class.retention_ms().unwrap_or(u64::MAX);
-                if ever(class) > ever(current) {
-                    known.classes.retain(|c| *c != class);
-                    known.classes.push(class);
-                }
+                known.classes.retain(|c| *c != class);
+                known.classes.push(class);
             }
             (Some(_), None) => {}
         }

@@ -24,6 +24,10 @@ fn fault(ordinal: u64, trouble: Trouble) -> Fault {
 impl Runner {
     /// Closes in order and opens again.
     pub(super) fn reopen(&mut self, ms: u64) -> Result<(), String> {
+        let settled = ms % 2 == 0;
+        if settled {
+            self.step_sweep()?;
+        }
         let Some(open) = self.open.take() else { return self.open_store() };
         drop(open.consumers);
         open.inbox.close().map_err(say("closing"))?;
@@ -35,7 +39,7 @@ impl Runner {
         self.saved = self.model.times();
         self.last = None;
         self.check()?;
-        self.audit(false)
+        self.audit(settled)
     }
 
     /// Goes on with that machine, as after a kill or a power cut.
@@ -113,7 +117,7 @@ impl Runner {
         healed.map_err(say("I11: the store does not heal"))?;
         self.coverage.hit("healed");
         self.check()?;
-        self.audit(true)
+        self.audit(false)
     }
 
     fn tick_all(&mut self) {

@@ -302,7 +302,7 @@ impl Runner {
                 if let Some(error) = self.attempt(other)? {
                     return Err(format!("I10: without any fault: {error}"));
                 }
-                return if *other == Op::Sweep { self.audit(true) } else { Ok(()) };
+                return if *other == Op::Sweep { self.audit(false) } else { Ok(()) };
             }
         }
         self.tick();
