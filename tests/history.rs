@@ -165,12 +165,12 @@ fn judge(logs: &[Log], distinct: u64) -> u64 {
 
 #[test]
 fn eight_threads_with_the_stores_own_maintenance_thread() {
-    fight(8, scaled(6_000, 120_000), true);
+    fight(8, scaled(40_000, 120_000), true);
 }
 
 #[test]
 fn sixteen_threads_that_do_the_maintenance_themselves() {
-    fight(16, scaled(4_000, 80_000), false);
+    fight(16, scaled(20_000, 80_000), false);
 }
 
 /// A repeat is told only once the first is durable: power is cut at the moment of each repeat.

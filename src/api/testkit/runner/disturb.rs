@@ -31,12 +31,12 @@ impl Runner {
         let Some(open) = self.open.take() else { return self.open_store() };
         drop(open.consumers);
         open.inbox.close().map_err(say("closing"))?;
+        self.saved = self.model.times();
         self.clock.advance(Duration::from_millis(ms));
         self.model.reopen(self.clock.wall_ms(), self.clock.boot_ms());
         self.open_store()?;
         self.coverage.hit("reopened");
         self.model.set_clock(self.clock.wall_ms(), self.clock.boot_ms());
-        self.saved = self.model.times();
         self.last = None;
         self.check()?;
         self.audit(settled)
