@@ -202,6 +202,18 @@ impl Model {
         self.classes.get(&class).map_or(0, |time| time.newest_ms)
     }
 
+    /// Takes over the store's time of classes without any claim: it begins when the store first asks
+    /// for it, which nobody can tell.
+    pub fn follow_idle(&mut self, told: &BTreeMap<Class, u64>) {
+        let boot_at_resume_ms = self.boot_ms;
+        for (class, now_ms) in told {
+            if self.buckets.values().all(|bucket| bucket.class != *class) {
+                let (base_ms, newest_ms) = (*now_ms, *now_ms);
+                self.classes.insert(*class, ClassTime { base_ms, boot_at_resume_ms, newest_ms });
+            }
+        }
+    }
+
     /// Store time of every class.
     #[must_use]
     pub fn times(&self) -> BTreeMap<Class, u64> {

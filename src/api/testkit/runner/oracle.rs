@@ -80,6 +80,7 @@ impl Runner {
         if model.live_buckets() != live {
             return Err(format!("I3: buckets {live:?} instead of {:?}", model.live_buckets()));
         }
+        model.follow_idle(&probe.times);
         for (class, now_ms) in &probe.times {
             if model.now_ms(*class) != *now_ms {
                 let expected_ms = model.now_ms(*class);
