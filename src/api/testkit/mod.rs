@@ -28,6 +28,7 @@
 //! ```
 
 mod audit;
+mod check;
 mod model;
 mod op;
 mod runner;
@@ -35,6 +36,7 @@ mod runner;
 pub use crate::base::sim_clock::SimClock;
 pub use crate::storage::disk::sim::*;
 pub use audit::{Probe, audit};
+pub use check::{Checked, HandlerCheck, check_handler};
 pub use model::{
     Answer, Class, Known, LiveBucket, LiveResults, Model, ModelState, Stored, Through, Verdict,
 };
