@@ -59,7 +59,9 @@ impl Default for HandlerCheck {
 /// use txinbox::{Event, EventId, Inbox, Map, Tx};
 ///
 /// let payments = [("p1", 10), ("p2", 20), ("p3", 30)];
-/// let event = |p: &(&str, i64)| Event::unchecked(EventId::text(p.0).unwrap());
+/// fn event<'m>(p: &'m (&'static str, i64)) -> Event<'m> {
+///     Event::unchecked(EventId::text(p.0).unwrap())
+/// }
 /// let total = |inbox: &Inbox| -> Result<(), txinbox::BoxError> {
 ///     let totals: Map<str, i64> = inbox.map("totals")?;
 ///     let total = inbox.read(|view| view.get(&totals, "all"))?.unwrap_or(0);
@@ -69,7 +71,7 @@ impl Default for HandlerCheck {
 /// // Right: what it adds to is read from the transaction.
 /// let good = |inbox: &Inbox| {
 ///     let totals: Map<str, i64> = inbox.map("totals")?;
-///     Ok(move |tx: &mut Tx<'_>, p: &(&str, i64)| {
+///     Ok(move |tx: &mut Tx<'_>, p: &(&'static str, i64)| {
 ///         tx.update(&totals, "all", |sum| Some(sum.unwrap_or(0) + p.1))?;
 ///         Ok(())
 ///     })
@@ -81,7 +83,7 @@ impl Default for HandlerCheck {
 /// let bad = |inbox: &Inbox| {
 ///     let totals: Map<str, i64> = inbox.map("totals")?;
 ///     let mut sum = 0;
-///     Ok(move |tx: &mut Tx<'_>, p: &(&str, i64)| {
+///     Ok(move |tx: &mut Tx<'_>, p: &(&'static str, i64)| {
 ///         sum += p.1;
 ///         tx.insert(&totals, "all", &sum)?;
 ///         Ok(())
@@ -234,14 +236,14 @@ where
             let ordinal = usize::try_from(n).ok().and_then(|n| syncs.get(n).copied());
             disk.inject(Fault::crash(ordinal.unwrap_or(u64::MAX)));
         }
-        if let Err(error) = self.deliver_all(&disk, order) {
-            if !disk.has_crashed() {
-                return Err(error);
-            }
+        let delivered = self.deliver_all(&disk, order);
+        if disk.has_crashed() {
             let keep = [Keep::Nothing, Keep::Everything, Keep::Subset(self.seed)];
             let pick = usize::try_from(crash.unwrap_or(0) % 3).unwrap_or_default();
             disk = disk.power_cut(keep.get(pick).copied().unwrap_or(Keep::Nothing));
             self.deliver_all(&disk, order)?;
+        } else {
+            delivered?;
         }
         let syncs = disk.trace().iter().filter(|t| t.call == super::Call::Sync).count();
         let inbox = self.open(&disk).map_err(|e| e.to_string())?;
