@@ -94,7 +94,7 @@ fn after_failing_io_that_the_store_healed_from() {
     let ops = scripts::troubled();
     covers(&ops, &["failed by trouble", "healed"]);
     let report = drive("troubled", &ops, 60, scaled(5, 1));
-    assert!(report.images >= scaled(100, 8_000), "{report:?}");
+    assert!(report.images >= scaled(100, 7_000), "{report:?}");
 }
 
 /// A process killed at any call, and the power cut while the next one is at work.
