@@ -207,7 +207,8 @@ impl Model {
     pub fn follow_idle(&mut self, told: &BTreeMap<Class, u64>) {
         let boot_at_resume_ms = self.boot_ms;
         for (class, now_ms) in told {
-            if self.buckets.values().all(|bucket| bucket.class != *class) {
+            let idle = self.buckets.values().all(|bucket| bucket.class != *class);
+            if idle && self.now_ms(*class) != *now_ms {
                 let (base_ms, newest_ms) = (*now_ms, *now_ms);
                 self.classes.insert(*class, ClassTime { base_ms, boot_at_resume_ms, newest_ms });
             }
