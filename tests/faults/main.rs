@@ -3,6 +3,7 @@
 //! After each: a typed error or none, nothing answered is lost, the store heals by itself as soon as
 //! the disk is well, redelivery tells the truth, and nothing hangs. A debug build tries a sample.
 #![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test fails as the test does
 
 use txinbox::testkit::{Call, Fault, Item, Keep, Loss, Op, Runner, SimDisk, Trouble};
 

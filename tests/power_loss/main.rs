@@ -4,6 +4,7 @@
 //! not), pass the audit, and then take the whole trace again: exactly once. A failure prints the line
 //! that replays it. A debug build tries a sample of the images; set `TXINBOX_IMAGES` for more a call.
 #![cfg(feature = "testkit")]
+#![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test fails as the test does
 
 mod scripts;
 

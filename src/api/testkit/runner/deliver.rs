@@ -5,10 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::{CONSUMERS, COUNTERS, Open, Runner, event_of, fresh_id, id_of, say, through};
 use crate::api::event::Event;
 use crate::api::map::Map;
-use crate::api::testkit::model::{Answer, Model, ModelState, Verdict, is_typed};
+use crate::api::testkit::model::{Answer, Model, ModelState, Stored, Verdict, is_typed};
 use crate::api::testkit::op::{End, Item, Op};
 use crate::api::tx::Tx;
 use crate::base::error::{BoxError, Error};
+use crate::claims::policy::Retention;
 
 /// An event with what its handler does.
 pub(super) struct Delivery {
@@ -249,8 +250,7 @@ impl Runner {
 
     fn retain(&mut self, consumer: u8, secs: u16) -> Result<Option<String>, String> {
         let name = through(consumer).consumer;
-        let retention =
-            crate::Retention::at_least(std::time::Duration::from_secs(u64::from(secs.max(1))));
+        let retention = Retention::at_least(std::time::Duration::from_secs(u64::from(secs.max(1))));
         let mut after = self.model.clone();
         after.register(&name, Some(&retention)).map_err(say("the model"))?;
         match self.store()?.inbox.consumer_with(&name, retention) {
@@ -281,9 +281,9 @@ fn name_of(answer: &Answer) -> &'static str {
     match answer {
         Answer::Applied(_) => "applied",
         Answer::Duplicate(known) => match known.result {
-            crate::api::testkit::Stored::Expired => "result expired",
-            crate::api::testkit::Stored::Bytes(_) => "duplicate with a result",
-            crate::api::testkit::Stored::None => "duplicate",
+            Stored::Expired => "result expired",
+            Stored::Bytes(_) => "duplicate with a result",
+            Stored::None => "duplicate",
         },
         Answer::Mismatch(_) => "mismatch",
         Answer::Skipped => "skipped",

@@ -24,7 +24,7 @@ fn fault(ordinal: u64, trouble: Trouble) -> Fault {
 impl Runner {
     /// Closes in order and opens again.
     pub(super) fn reopen(&mut self, ms: u64) -> Result<(), String> {
-        let settled = ms % 2 == 0;
+        let settled = ms.is_multiple_of(2);
         if settled {
             self.step_sweep()?;
         }
