@@ -121,16 +121,10 @@ impl Consumer {
         handler: impl FnOnce(&mut Tx<'_>) -> Result<T, BoxError>,
     ) -> Result<Outcome<T>, Error> {
         let (ran, done) = self.run_one(event, handler, true)?;
-        let committed = done.map(|done| done.wait()).transpose();
+        let answer = self.settle(&self.finisher(), ran, done);
+        // Only now: it may forget the result that a repeat was just told of.
         self.inbox.engine().work_a_little();
-        match (ran, committed) {
-            (Ran::Panicked(panic), _) => resume_unwind(panic),
-            (_, Err(error)) => Err(self.count_error(error)),
-            (Ran::Failed(error), Ok(_)) => Err(self.count_error(error)),
-            (Ran::Draft(draft), Ok(committed)) => {
-                self.finisher().finish(draft, committed.as_deref())
-            }
-        }
+        answer
     }
 
     /// As [`process`](Self::process), but returns once the handler has run; the ticket tells when
@@ -283,10 +277,10 @@ impl Consumer {
     ) -> Result<Outcome<T>, Error> {
         let committed = done.map(|done| done.wait()).transpose();
         match (ran, committed) {
+            (Ran::Panicked(panic), _) => resume_unwind(panic),
             (_, Err(error)) => Err(self.count_error(error)),
             (Ran::Failed(error), Ok(_)) => Err(self.count_error(error)),
             (Ran::Draft(draft), Ok(committed)) => finisher.finish(draft, committed.as_deref()),
-            (Ran::Panicked(panic), Ok(_)) => resume_unwind(panic),
         }
     }
 

@@ -106,10 +106,14 @@ impl<'a> Resolver<'a> {
             if ids.iter().take(i).any(|earlier| earlier == id) {
                 continue;
             }
-            match self.claim_under(*id)? {
-                None => unknown.push(*id),
-                Some(claim) if primaries.iter().any(|p| p.hash() == claim.hash()) => {}
-                Some(claim) => primaries.push(claim),
+            let claims = self.claims_under(*id)?;
+            if claims.is_empty() {
+                unknown.push(*id);
+            }
+            for claim in claims {
+                if primaries.iter().all(|p| p.hash() != claim.hash()) {
+                    primaries.push(claim);
+                }
             }
         }
         let matches = |claim: &Known| match (fingerprint, claim.fingerprint()) {
@@ -127,17 +131,25 @@ impl<'a> Resolver<'a> {
 
     /// The claim that this id stands for, directly or as an alias.
     pub(crate) fn claim_under(&self, id: IdHash) -> Result<Option<Known>, Error> {
+        Ok(self.claims_under(id)?.into_iter().next())
+    }
+
+    /// All claims that this id stands for. An id can be the alias of several events: of one that was
+    /// forgotten and came again, and of the event that had claimed the id in between (V3).
+    fn claims_under(&self, id: IdHash) -> Result<Vec<Known>, Error> {
         let mut primaries = Vec::new();
         if let Some(claim) = self.rows(id, self.missed, &mut primaries)? {
-            return Ok(Some(claim));
+            return Ok(vec![claim]);
         }
+        let mut claims: Vec<Known> = Vec::new();
         for primary in primaries {
             self.saw_alias.set(true);
-            if let Some(claim) = self.rows(primary, None, &mut Vec::new())? {
-                return Ok(Some(claim));
+            if claims.iter().any(|known| known.hash() == primary) {
+                continue;
             }
+            claims.extend(self.rows(primary, None, &mut Vec::new())?);
         }
-        Ok(None)
+        Ok(claims)
     }
 
     /// The claim row under a hash; the primaries of its alias rows go to `aliases`.

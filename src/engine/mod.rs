@@ -34,6 +34,8 @@ pub(crate) use backup::restore;
 pub(crate) use counters::{ConsumerCounters, Counters};
 pub(crate) use group::{Committed, Done};
 pub(crate) use maintenance::SweepReport;
+#[cfg(feature = "testkit")]
+pub(crate) use mark::Mark;
 pub(crate) use process::{Case, Delivery, Draft, Handling, Ran};
 pub(crate) use query::PinnedView;
 pub(crate) use registry::{ConsumerEntry, KeyspaceEntry};

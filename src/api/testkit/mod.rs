@@ -27,8 +27,21 @@
 //! # Ok::<(), txinbox::Error>(())
 //! ```
 
+mod audit;
+mod check;
+mod model;
+mod op;
+mod runner;
+
 pub use crate::base::sim_clock::SimClock;
 pub use crate::storage::disk::sim::*;
+pub use audit::{Probe, audit};
+pub use check::{Checked, HandlerCheck, check_handler};
+pub use model::{
+    Answer, Class, Known, LiveBucket, LiveResults, Model, ModelState, Stored, Through, Verdict,
+};
+pub use op::{End, Item, Op, Trouble};
+pub use runner::{CONSUMERS, COUNTERS, Coverage, Runner, WALL_MS};
 
 /// Planted bugs, for this crate's own tests.
 #[cfg(feature = "__canaries")]
