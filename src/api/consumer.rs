@@ -159,7 +159,7 @@ impl Consumer {
             Ran::Failed(error) => {
                 // What the handler read may not be durable yet, and its error may rest on it.
                 if let Some(done) = done {
-                    self.finisher().hurry(&done)?;
+                    self.finisher().hurry(&done, None)?;
                     done.wait().map_err(|e| self.count_error(e))?;
                 }
                 Err(self.count_error(error))
@@ -213,7 +213,6 @@ impl Consumer {
             if let Err(error) =
                 self.run_group(&mut rest, &event, &mut handler, &mut pending, &mut panic)
             {
-                let error = self.count_error(error);
                 pending.extend(rest.by_ref().map(|_| (Ran::Failed(error.clone()), None)));
             }
         }
@@ -309,7 +308,7 @@ impl Consumer {
     /// # Errors
     /// As [`process`](Self::process), without a handler's.
     pub fn forget(&self, id: &EventId) -> Result<bool, Error> {
-        let done = self.inbox.engine().forget(&self.handling, self.hash(id))?;
+        let done = self.inbox.engine().forget(&self.handling, self.hash(id), self.max_wait)?;
         match done {
             None => Ok(false),
             Some(done) => {
@@ -379,19 +378,34 @@ pub(crate) struct Finisher {
 }
 
 impl Finisher {
-    /// Sees to it that the group gets closed.
-    pub(crate) fn hurry(&self, done: &Arc<Done>) -> Result<(), Error> {
+    /// Sees to it that the group gets closed, waiting for the slot for at most `max_wait`.
+    pub(crate) fn hurry(&self, done: &Arc<Done>, max_wait: Option<Duration>) -> Result<(), Error> {
         done.want();
         let engine = self.inbox.engine();
         if !done.is_set() {
             // The slot's next holder closes the group; that may be us.
-            match engine.turn(None) {
+            match engine.turn(max_wait) {
                 Ok(turn) => drop(turn),
                 Err(error) if done.is_set() => drop(error),
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// Whether the group is answered within `limit`.
+    pub(crate) fn wait_for(&self, done: &Arc<Done>, limit: Duration) -> Result<bool, Error> {
+        let engine = self.inbox.engine();
+        let started_us = engine.clock.stopwatch_us();
+        if !engine.config.threads {
+            // Nobody else would close the group, however long the limit.
+            match self.hurry(done, Some(limit)) {
+                Err(error) if error.is_timeout() => return Ok(done.is_set()),
+                other => other?,
+            }
+        }
+        let spent_us = engine.clock.stopwatch_us().saturating_sub(started_us);
+        Ok(done.wait_timeout(limit.saturating_sub(Duration::from_micros(spent_us))).is_some())
     }
 
     pub(crate) fn finish<T>(

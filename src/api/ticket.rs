@@ -65,7 +65,7 @@ impl<T> Ticket<T> {
         let committed = match self.done.as_ref() {
             None => None,
             Some(done) => {
-                self.finisher.hurry(done)?;
+                self.finisher.hurry(done, None)?;
                 Some(done.wait()?)
             }
         };
@@ -77,12 +77,17 @@ impl<T> Ticket<T> {
 
     /// Waits for at most `limit`; gives the ticket back if that was not enough.
     ///
+    /// In a store without threads of its own this call commits the answer if the writer becomes
+    /// free in that time, and a commit is not cut short.
+    ///
     /// # Errors
     /// As [`wait`](Self::wait).
     pub fn wait_timeout(self, limit: Duration) -> Result<Result<Outcome<T>, Error>, Self> {
-        match self.done.as_ref().map(|done| done.wait_timeout(limit)) {
-            Some(None) => Err(self),
-            None | Some(Some(_)) => Ok(self.wait()),
+        let Some(done) = &self.done else { return Ok(self.wait()) };
+        match self.finisher.wait_for(done, limit) {
+            Ok(true) => Ok(self.wait()),
+            Ok(false) => Err(self),
+            Err(error) => Ok(Err(error)),
         }
     }
 }
@@ -95,7 +100,7 @@ impl<T> Drop for Ticket<T> {
         {
             // Without a thread of the store's own nobody else would close the group. A failure
             // here is the failure of a commit that nobody waits for.
-            let _ = self.finisher.hurry(&done);
+            let _ = self.finisher.hurry(&done, None);
         }
     }
 }

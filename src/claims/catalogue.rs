@@ -296,6 +296,14 @@ impl Catalogue {
         self.classes.get(&class).copied().unwrap_or(Policy { retention_ms: None })
     }
 
+    /// When a result bucket may be forgotten; `None` for never. Results without a retention of
+    /// their own go by their class's policy of today, as its claims do.
+    pub(crate) fn results_expire_at(&self, bucket: &ResultBucket) -> Option<StoreMs> {
+        let own = Policy { retention_ms: bucket.retention_ms };
+        let policy = if bucket.own_retention { own } else { self.policy(bucket.class) };
+        policy.expires_at(bucket.end)
+    }
+
     /// When a bucket may be forgotten; `None` for never.
     pub(crate) fn expires_at(&self, bucket: &Bucket) -> Option<StoreMs> {
         self.policy(bucket.class).expires_at(bucket.end)

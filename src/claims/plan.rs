@@ -69,10 +69,10 @@ impl Planner<'_> {
         let catalogue = &self.state.catalogue;
         let expired = catalogue.buckets.values().filter(|b| self.is_expired(b));
         let buckets: Vec<_> = expired.map(|b| b.id).filter(|id| !unsealed(id)).collect();
-        let results = catalogue.results.values().filter(|b| {
-            let at = b.retention_ms.map(|keep| b.end.0.saturating_add(keep));
-            at.is_some_and(|at| at <= (self.now)(b.class).0)
-        });
+        let results = catalogue
+            .results
+            .values()
+            .filter(|b| catalogue.results_expire_at(b).is_some_and(|at| at <= (self.now)(b.class)));
         let results: Vec<_> = results.map(|b| b.id).collect();
         let any = !(buckets.is_empty() && results.is_empty());
         any.then_some(Task::Forget { buckets, results })

@@ -217,7 +217,10 @@ impl Engine {
         change: &mut Change,
     ) -> u32 {
         let state = self.state.read();
-        let own = claim.result_retention_ms;
+        let of_class = state.catalogue.policy(claim.class);
+        // A result that was to outlive its claim could never be asked for, and would stay for ever.
+        let outlives = |ms: &u64| of_class.retention_ms.is_some_and(|keep| *ms >= keep);
+        let own = claim.result_retention_ms.filter(|ms| !outlives(ms));
         let fits = |b: &&ResultBucket| {
             b.class == claim.class
                 && b.own_retention == own.is_some()
@@ -228,7 +231,6 @@ impl Engine {
         if let Some(bucket) = known.or_else(|| change.results.iter().find(fits)) {
             return bucket.id;
         }
-        let of_class = state.catalogue.policy(claim.class);
         let policy = own.map_or(of_class, |ms| Policy { retention_ms: Some(ms) });
         let (retention_ms, end) = (policy.retention_ms, policy.bucket_end(now));
         let id = core.next_results;

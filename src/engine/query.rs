@@ -4,6 +4,7 @@
 //! VW2. A view that pins too much is ended, and says so; it never shows another state than its own.
 
 use std::sync::Weak;
+use std::time::Duration;
 
 use super::core::Core;
 use super::process::Handling;
@@ -96,14 +97,19 @@ impl Engine {
         self.check_open()?;
         let classes = self.classes_of(handling);
         let resolver = Resolver::new(&self.state, &classes, None, None);
-        match resolver.claim_under(id) {
-            Err(error) if error.is_view_ended() || error.is_io() => {
-                // A recovery replaced the snapshot under us; behind the slot it is over.
-                let _turn = self.turn(None)?;
-                resolver.claim_under(id)
-            }
-            other => other,
+        let found = resolver.claim_under(id);
+        let is_stale = match &found {
+            Ok(Some(_)) => false,
+            // A commit that failed may be durable all the same: "not known" would be a guess.
+            Ok(None) => self.state.read().snapshot.is_over() && !self.slot.is_mine(),
+            Err(error) => error.is_view_ended() || error.is_io(),
+        };
+        if is_stale {
+            // A recovery is due, or replaced the snapshot under us; behind the slot it is over.
+            let _turn = self.turn(None)?;
+            return resolver.claim_under(id);
         }
+        found
     }
 
     /// Stages that an id is forgotten, with the event that it belongs to; `None` if there is none.
@@ -111,9 +117,10 @@ impl Engine {
         &self,
         handling: &Handling,
         id: IdHash,
+        max_wait: Option<Duration>,
     ) -> Result<Option<Arc<Done>>, Error> {
         self.check_open()?;
-        let mut turn = self.turn(None)?;
+        let mut turn = self.turn(max_wait)?;
         let core = turn.core();
         let classes = self.classes_of(handling);
         let mut any = false;

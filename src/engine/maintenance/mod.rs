@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::base::error::Error;
-use crate::base::ids::{ClassId, Epoch, StoreMs};
+use crate::base::ids::{ClassId, Epoch};
 use crate::claims::build::Build;
 use crate::claims::plan::{Planner, Task};
 use crate::claims::run::RunName;
@@ -197,7 +197,7 @@ impl Engine {
         let results = catalogue
             .results
             .values()
-            .filter_map(|b| Some((b.class, StoreMs(b.end.0.saturating_add(b.retention_ms?)))));
+            .filter_map(|b| Some((b.class, catalogue.results_expire_at(b)?)));
         let left = buckets.chain(results).filter(|(_, at)| at.0 < u64::MAX);
         left.map(|(class, at)| Duration::from_millis(at.0.saturating_sub(self.now(class).0)))
             .min()
