@@ -23,11 +23,7 @@ fn result_of(n: u64) -> Option<Vec<u8>> {
     (n.is_multiple_of(3)).then(|| vec![n as u8; (n % 40) as usize])
 }
 
-fn deliver(
-    consumer: &Consumer,
-    counts: &Map<u64, u64>,
-    n: u64,
-) -> Result<Outcome<()>, Error> {
+fn deliver(consumer: &Consumer, counts: &Map<u64, u64>, n: u64) -> Result<Outcome<()>, Error> {
     let payload = n.to_be_bytes();
     let event = Event::new(id(n), &payload).alias(id(n | 1 << 40));
     consumer.process(&event, |tx| {
@@ -65,7 +61,10 @@ fn live(lab: &Lab, known: &mut Known, numbers: &mut Numbers, steps: u64) -> Resu
                 known.next += 1;
                 match deliver(&consumer, &counts, n) {
                     Ok(outcome) => {
-                        assert!(outcome.is_applied(), "{n} was never delivered before: {outcome:?}");
+                        assert!(
+                            outcome.is_applied(),
+                            "{n} was never delivered before: {outcome:?}"
+                        );
                         known.acked.insert(n, result_of(n));
                     }
                     Err(error) => {

@@ -1,6 +1,5 @@
 //! Case P7: constant load for many retention periods: rows, tables, memory and file stay flat.
 
-
 use txinbox::{Map, Retention, minutes};
 
 use crate::checker;

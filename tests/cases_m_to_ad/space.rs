@@ -100,9 +100,10 @@ fn q7_failing_handlers_cost_no_space() {
     assert_eq!(after.written_bytes, before.written_bytes);
     assert_eq!(after.groups, before.groups);
     assert_eq!(after.consumers["c"].claims, 100);
-    inbox.read(|view| view.len(&state)).map(|rows| assert_eq!(rows, 0)).unwrap_or_else(
-        |error: txinbox::Error| panic!("{error}"),
-    );
+    inbox
+        .read(|view| view.len(&state))
+        .map(|rows| assert_eq!(rows, 0))
+        .unwrap_or_else(|error: txinbox::Error| panic!("{error}"));
 }
 
 /// Q7: failures between successes: a group keeps the bytes of those that succeed, and no others.
