@@ -7,7 +7,6 @@
 //!     whenever sealing happened.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
 
 use super::policy::Policy;
 use super::recent::Aggregate;
@@ -225,7 +224,7 @@ impl Catalogue {
         let Some(table) = snapshot.table(&TableId::Catalogue.name())? else {
             return Ok(image);
         };
-        for row in table.range((Bound::Unbounded, Bound::Unbounded))? {
+        for row in table.whole()? {
             let (key, value) = row?;
             image.load_row(key.bytes(), value.bytes()).map_err(|m| {
                 Error::corrupt(format!("catalogue row {}", key.bytes().escape_ascii()), m.0)

@@ -7,7 +7,6 @@
 //!     stored row does.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
 
 use super::catalogue::{Catalogue, Change};
 use super::packed;
@@ -144,15 +143,18 @@ fn load_recent(
     let Some(table) = snapshot.table(&TableId::Recent.name())? else {
         return Ok(Recent::new(recent_max_claims));
     };
-    let start = packed::chunk_key(Seq(watermark.0.saturating_add(1)), 0);
-    let bounds = || (Bound::Included(&start[..]), Bound::Unbounded);
     let mut recent = Recent::new(recent_max_claims);
-    for row in table.range(bounds())? {
+    // All rows, those below the watermark that wait to be freed too: only then can one that is
+    // missing be missed.
+    for row in table.whole()? {
         let (key, value) = row?;
         let damaged = |detail: &str| {
             Error::corrupt(format!("recent row {}", key.bytes().escape_ascii()), detail)
         };
         let (seq, _) = packed::read_chunk_key(key.bytes()).map_err(|m| damaged(m.0))?;
+        if seq <= watermark {
+            continue;
+        }
         let row = packed::decode(value.bytes()).map_err(|m| damaged(m.0))?;
         recent.insert_row(seq, &row);
     }
@@ -164,7 +166,7 @@ fn load_tombstones(snapshot: &Snapshot) -> Result<Tombstones, Error> {
     let Some(table) = snapshot.table(&TableId::Tombstones.name())? else {
         return Ok(tombstones);
     };
-    for row in table.range((Bound::Unbounded, Bound::Unbounded))? {
+    for row in table.whole()? {
         let (key, value) = row?;
         let (hash, position) = decode_tombstone(key.bytes(), value.bytes()).ok_or_else(|| {
             Error::corrupt(

@@ -8,7 +8,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, BufWriter, Read, Write};
-use std::ops::Bound;
 use std::path::Path;
 
 use super::Engine;
@@ -74,7 +73,7 @@ impl Engine {
                 frames.write(&body(TABLE, name.as_bytes())).map_err(doing)?;
                 let mut w = Writer::new();
                 w.u8(ROWS);
-                for row in table.range((Bound::Unbounded, Bound::Unbounded))? {
+                for row in table.whole()? {
                     let (key, value) = row?;
                     w.bytes(key.bytes());
                     w.bytes(value.bytes());

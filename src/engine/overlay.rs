@@ -4,6 +4,7 @@
 //! a layer leaves those below as they were. O3. A scan of several layers shows each key once, from its
 //! newest layer, in order.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -112,6 +113,13 @@ fn damaged(space: KeyspaceId, key: &[u8]) -> Error {
     )
 }
 
+fn misplaced(space: KeyspaceId, key: &[u8]) -> Error {
+    Error::corrupt(
+        format!("keyspace {space}, key {}", key.escape_ascii()),
+        "it is out of order: a page lies in another's place",
+    )
+}
+
 /// The first `limit` rows between the bounds, as the layers over the table show them.
 ///
 /// `layers` run from the newest to the oldest; the table is the oldest of all. Values come out
@@ -130,6 +138,7 @@ pub(crate) fn scan(
     let mut staged: Vec<_> =
         layers.iter().map(|rows| Peek::new(rows.range::<[u8], _>(bounds), reverse)).collect();
     let mut stored = match table {
+        Some(table) if bounds == (Bound::Unbounded, Bound::Unbounded) => Some(table.whole()?),
         Some(table) => Some(table.range(bounds)?),
         None => None,
     };
@@ -155,6 +164,10 @@ pub(crate) fn scan(
         let stored_here = if below.as_ref().is_some_and(|(k, _)| *k == key) {
             let here = below.take();
             below = pull(&mut stored)?;
+            let order = if reverse { Ordering::Less } else { Ordering::Greater };
+            if let Some((next, _)) = below.as_ref().filter(|(next, _)| next.cmp(&key) != order) {
+                return Err(misplaced(space, next));
+            }
             here
         } else {
             None

@@ -4,7 +4,6 @@
 //! tables are built on it. N2. A keyspace is opened only with the codecs it was made with.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
 
 use crate::base::codec::{Malformed, Reader, Writer, unseal};
 use crate::base::error::Error;
@@ -78,7 +77,7 @@ impl Registry {
         let Some(table) = snapshot.table(&TableId::Catalogue.name())? else {
             return Ok(registry);
         };
-        for row in table.range((Bound::Unbounded, Bound::Unbounded))? {
+        for row in table.whole()? {
             let (key, value) = row?;
             registry.load_row(key.bytes(), value.bytes()).map_err(|m| {
                 Error::corrupt(format!("catalogue row {}", key.bytes().escape_ascii()), m.0)

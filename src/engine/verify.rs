@@ -2,8 +2,6 @@
 //!
 //! Owns no state. Reads everything; for operators, and for the tests' oracle.
 
-use std::ops::Bound;
-
 use super::Engine;
 use super::overlay::open_value;
 use crate::base::error::Error;
@@ -43,7 +41,7 @@ impl Engine {
             self.registry.read().keyspaces.values().map(|k| k.id).collect();
         for space in spaces {
             let Some(table) = snapshot.table(&TableId::Keyspace(space).name())? else { continue };
-            for row in table.range((Bound::Unbounded, Bound::Unbounded))? {
+            for row in table.whole()? {
                 let (key, value) = row?;
                 open_value(space, key.bytes(), value.bytes())?;
             }
@@ -56,7 +54,7 @@ impl Engine {
         for bucket in buckets {
             let name = TableId::Results(bucket).name();
             let Some(table) = snapshot.table(&name)? else { continue };
-            for row in table.range((Bound::Unbounded, Bound::Unbounded))? {
+            for row in table.whole()? {
                 let (key, _) = row?;
                 let key = key.bytes().try_into().map(u64::from_be_bytes).map_err(|_| {
                     Error::corrupt(format!("table {name}"), "a key is not eight bytes long")

@@ -65,6 +65,9 @@ impl Header {
         if format > FORMAT {
             return Err(Error::newer("the store's format", u64::from(format), u64::from(FORMAT)));
         }
+        if format == 0 {
+            return Err(Error::corrupt(PLACE, "it claims format 0, which there never was"));
+        }
         let incompatible = r.u64().map_err(damaged)?;
         let body = unseal(bytes).map_err(damaged)?;
         if incompatible & !INCOMPATIBLE_KNOWN != 0 {

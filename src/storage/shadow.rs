@@ -42,7 +42,9 @@ impl Shadow {
         let mut page = Box::new([0; PAGE_BYTES as usize]);
         let start = number.saturating_mul(PAGE_BYTES);
         let there = over.below.saturating_sub(start).min(PAGE_BYTES);
-        if let Some(there) = page.get_mut(..usize::try_from(there).unwrap_or_default()) {
+        if let Some(there) = page.get_mut(..usize::try_from(there).unwrap_or_default())
+            && !there.is_empty()
+        {
             self.file.read_at(start, there)?;
         }
         Ok(page)

@@ -68,7 +68,8 @@ fn sort_error(doing: &str, error: redb::Error) -> Error {
         redb::Error::DatabaseClosed => Error::view_ended(),
         redb::Error::DatabaseAlreadyOpen => Error::locked(FILE),
         redb::Error::UpgradeRequired(found) => {
-            Error::newer("the database file's own format", u64::from(found), 0)
+            // One of redb's formats before the first that a store was ever written in.
+            Error::corrupt(FILE, format!("it claims redb's format {found}, which no store has"))
         }
         other => Error::corrupt(FILE, format!("{other} while {doing}")),
     }

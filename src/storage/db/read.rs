@@ -3,11 +3,12 @@
 //! What must hold: S4. Bytes handed out were reached inside the guard, so that damage which makes redb
 //! panic is met here and not in a caller.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 
 use redb::{ReadableTableMetadata, TableHandle};
 
-use super::{Bytes, Health, definition, guard};
+use super::{Bytes, FILE, Health, definition, guard};
 use crate::base::error::Error;
 use crate::base::sync::Arc;
 
@@ -101,7 +102,19 @@ impl ReadTable {
     /// The rows between the bounds, in key order.
     pub(crate) fn range(&self, bounds: Bounds<'_>) -> Result<Rows, Error> {
         guard(&self.health, "opening a scan", || self.inner.range::<&[u8]>(bounds))
-            .map(|inner| Rows { inner, health: self.health.clone() })
+            .map(|inner| Rows { inner, health: self.health.clone(), whole: None })
+    }
+
+    /// All rows, in key order, proven complete.
+    ///
+    /// redb does not check its pages as it reads them. Where damage has put one sound page in the
+    /// place of another, the rows come out of order, or in another number than the table's root
+    /// says; the scan then ends with an error instead of fewer rows.
+    pub(crate) fn whole(&self) -> Result<Rows, Error> {
+        let mut rows = self.range((Bound::Unbounded, Bound::Unbounded))?;
+        let table = self.inner.name().to_owned();
+        rows.whole = Some(Whole { table, left: self.len()?, last: None });
+        Ok(rows)
     }
 
     pub(crate) fn len(&self) -> Result<u64, Error> {
@@ -113,6 +126,53 @@ impl ReadTable {
 pub(crate) struct Rows {
     pub(super) inner: redb::Range<'static, Bytes, Bytes>,
     pub(super) health: Arc<Health>,
+    whole: Option<Whole>,
+}
+
+/// What a scan of a whole table must still meet, from one end or the other.
+struct Whole {
+    table: String,
+    left: u64,
+    last: Option<Vec<u8>>,
+}
+
+impl Whole {
+    fn check(&mut self, next: Option<&Row<'_>>, order: Ordering) -> Result<(), Error> {
+        let misplaced = || {
+            let detail = "rows are missing or out of order: a page lies in another's place";
+            Err(Error::corrupt(format!("table {} of {FILE}", self.table), detail))
+        };
+        let Some((key, _)) = next else {
+            return if self.left == 0 { Ok(()) } else { misplaced() };
+        };
+        if self.left == 0 || self.last.as_deref().is_some_and(|l| key.bytes().cmp(l) != order) {
+            return misplaced();
+        }
+        self.left -= 1;
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key.bytes());
+        Ok(())
+    }
+}
+
+impl Rows {
+    fn checked(
+        &mut self,
+        row: Result<Option<Row<'static>>, Error>,
+        order: Ordering,
+    ) -> Option<Result<Row<'static>, Error>> {
+        let checked = row.and_then(|row| {
+            if let Some(whole) = &mut self.whole {
+                whole.check(row.as_ref(), order)?;
+            }
+            Ok(row)
+        });
+        if checked.is_err() {
+            self.whole = None; // told once
+        }
+        checked.transpose()
+    }
 }
 
 /// A row as redb hands it out.
@@ -128,12 +188,44 @@ impl Iterator for Rows {
     type Item = Result<Row<'static>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        guard(&self.health, "scanning", || row(self.inner.next())).transpose()
+        let next = guard(&self.health, "scanning", || row(self.inner.next()));
+        self.checked(next, Ordering::Greater)
     }
 }
 
 impl DoubleEndedIterator for Rows {
     fn next_back(&mut self) -> Option<Self::Item> {
-        guard(&self.health, "scanning", || row(self.inner.next_back())).transpose()
+        let next = guard(&self.health, "scanning", || row(self.inner.next_back()));
+        self.checked(next, Ordering::Less)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::db::Db;
+    use crate::storage::disk::{Disk, MemoryDisk};
+
+    /// A scan of a whole table from either end, against rows that a misplaced page would give it.
+    #[test]
+    fn a_whole_scan_tells_missing_extra_and_unordered_rows() -> Result<(), Error> {
+        let disk = MemoryDisk::default();
+        let db = Db::open(disk.open("db", true).unwrap(), 1 << 20)?;
+        let txn = db.write(true)?;
+        let keys: Vec<[u8; 1]> = (1..=9).map(|k| [k]).collect();
+        txn.table("t")?.append(keys.iter().map(|k| (&k[..], &b"v"[..])))?;
+        txn.commit()?;
+        let read = db.read()?;
+        let table = read.table("t")?.unwrap();
+        assert_eq!(table.whole()?.filter(Result::is_ok).count(), 9);
+        assert_eq!(table.whole()?.rev().filter(Result::is_ok).count(), 9);
+        for (left, last) in [(8, None), (10, None), (9, Some(vec![1])), (9, Some(vec![200]))] {
+            let mut rows = table.whole()?;
+            rows.whole = Some(Whole { table: "t".to_owned(), left, last });
+            let error = rows.find_map(Result::err).unwrap();
+            assert!(error.is_corrupt() && error.to_string().contains("table t"), "{error}");
+            assert!(rows.next().is_none_or(|row| row.is_ok()), "told once");
+        }
+        Ok(())
     }
 }
