@@ -1,3 +1,5 @@
+//! Packed rows against their golden bytes, a naive reader and every kind of damage.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Retention policies at their edges, and how many buckets they keep alive.
+
 use std::time::Duration;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! The recent tables against a plain list of all rows.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

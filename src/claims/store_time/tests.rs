@@ -1,3 +1,5 @@
+//! Store time under every lie that a clock can tell.
+
 use super::*;
 use crate::base::random::Random;
 use crate::claims::policy::Policy;

@@ -9,7 +9,7 @@ use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::script::{Book, commit, judge, open, read_back, run, scaled, whole};
 use super::{Call, Fault, Keep, Loss, PAGE_BYTES, SimDisk};
-use crate::storage::disk::{Disk, DiskFile};
+use crate::storage::disk::Disk;
 use crate::storage::redb_file::RedbFile;
 
 /// Writes the first page of the database in place again, and syncs it.
