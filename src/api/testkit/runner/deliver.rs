@@ -183,9 +183,15 @@ impl Runner {
             self.take(after, commits);
             return Ok(None);
         };
-        let duplicates = expected.iter().any(|e| matches!(e, Answer::Duplicate(_)));
-        // A repeat may have left aliases although reading its result failed.
-        if unknown || duplicates {
+        if answers.iter().any(|answer| matches!(answer, Answer::Applied(_))) {
+            // Its group is durable, and with it all of the batch; the others' answers could not be
+            // read any more.
+            self.take(after, true);
+            return Ok(Some(error));
+        }
+        let repeat = |e: &Answer| matches!(e, Answer::Duplicate(_) | Answer::Mismatch(_));
+        // The group may be durable although reading a repeat's result failed then.
+        if unknown || expected.iter().any(repeat) {
             self.coverage.hit("unknown");
             self.maybe.push(after);
         }
