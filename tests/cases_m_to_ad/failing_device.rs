@@ -40,8 +40,14 @@ fn work(lab: &Lab, disk: &SimDisk) -> Result<bool, Error> {
         f()
     };
     let (mut consumer, mut counts) = (None, None);
-    try_twice("consumer", &mut || Ok(consumer = Some(inbox.consumer("c")?)))?;
-    try_twice("map", &mut || Ok(counts = Some(inbox.map::<u64, u64>("counts")?)))?;
+    try_twice("consumer", &mut || {
+        let _: () = consumer = Some(inbox.consumer("c")?);
+        Ok(())
+    })?;
+    try_twice("map", &mut || {
+        let _: () = counts = Some(inbox.map::<u64, u64>("counts")?);
+        Ok(())
+    })?;
     let (consumer, counts) = (consumer.unwrap(), counts.unwrap());
     let mut applied = BTreeSet::new();
     for n in 0..EVENTS {

@@ -159,7 +159,7 @@ fn check_event(consumer: &Consumer, group: &str, n: u32) {
         let alias = Event::new(text(group, n + 1_000), &payload);
         assert!(consumer.process(&alias, |_| Ok(())).unwrap().is_duplicate());
     }
-    if n % 5 == 0 {
+    if n.is_multiple_of(5) {
         let other = Event::new(text(group, n), "another payload");
         let mismatch = consumer.process(&other, |_| Ok(())).unwrap();
         assert!(matches!(mismatch, Outcome::Mismatch(_)), "{mismatch:?}");

@@ -100,6 +100,7 @@ pub struct PowerLoss {
     only: Option<Crash>,
 }
 
+#[cfg_attr(not(feature = "testkit"), allow(dead_code))] // users' tests call them
 impl PowerLoss {
     /// A driver for the workload of that name, from an empty directory.
     #[must_use]

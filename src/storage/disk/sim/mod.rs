@@ -39,6 +39,7 @@ use crate::base::sync::{Arc, Mutex};
 
 pub use call::{Call, Traced};
 pub use cut::Unsynced;
+#[cfg_attr(not(feature = "testkit"), allow(unused_imports))] // users' tests name them
 pub use driver::{Crash, Failure, PowerLoss, Report};
 pub use fault::{Fault, Loss};
 pub use keep::{Keep, UnknownPlan};
