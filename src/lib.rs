@@ -85,8 +85,8 @@ mod claims;
 mod engine;
 mod storage;
 
-pub use api::batch::Batch;
-pub use api::builder::Builder;
+pub use api::batch::{Batch, BatchTicket};
+pub use api::builder::{Builder, Durability};
 pub use api::claim::Claim;
 pub use api::codec;
 pub use api::consumer::Consumer;

@@ -1,7 +1,10 @@
 //! The answers to a batch.
 
+use super::consumer::{Consumer, RanItem};
 use super::outcome::{Advice, Outcome};
 use crate::base::error::Error;
+use crate::base::sync::Arc;
+use crate::engine::Done;
 
 /// One answer per item of a batch, in the order of the items.
 ///
@@ -54,5 +57,70 @@ impl<T> IntoIterator for Batch<T> {
 
     fn into_iter(self) -> Self::IntoIter {
         self.answers.into_iter()
+    }
+}
+
+/// The pending answers of [`Consumer::submit_batch`]: the handlers have run, their commits are under
+/// way. Dropping it still commits them.
+#[must_use = "only `wait` says which deliveries may be acknowledged"]
+pub struct BatchTicket<T> {
+    ran: Vec<RanItem<T>>,
+    consumer: Consumer,
+}
+
+impl<T> std::fmt::Debug for BatchTicket<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchTicket").field("is_durable", &self.is_durable()).finish()
+    }
+}
+
+impl<T> BatchTicket<T> {
+    pub(crate) fn new(ran: Vec<RanItem<T>>, consumer: Consumer) -> Self {
+        let ticket = Self { ran, consumer };
+        for done in ticket.groups() {
+            done.add_ticket();
+        }
+        ticket
+    }
+
+    /// The groups that its items are in, each once: items of one group stand together.
+    fn groups(&self) -> impl Iterator<Item = &Arc<Done>> {
+        let mut last = None;
+        self.ran.iter().filter_map(|(_, done)| done.as_ref()).filter(move |done| {
+            let is_new = last.is_none_or(|last| !Arc::ptr_eq(last, done));
+            last = Some(*done);
+            is_new
+        })
+    }
+
+    /// Whether `wait` would return at once.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.groups().all(|done| done.is_set())
+    }
+
+    /// Waits until all answers are durable; an item whose commit failed gets that error.
+    pub fn wait(mut self) -> Batch<T> {
+        let finisher = self.consumer.finisher();
+        for done in self.groups() {
+            // An error is told to each item of the group, below.
+            let _ = finisher.settle(done);
+        }
+        let ran = std::mem::take(&mut self.ran);
+        let answers =
+            ran.into_iter().map(|(ran, done)| self.consumer.settle(&finisher, ran, done)).collect();
+        Batch { answers }
+    }
+}
+
+impl<T> Drop for BatchTicket<T> {
+    fn drop(&mut self) {
+        for done in self.groups() {
+            if done.drop_ticket() && !done.is_set() {
+                // Without a thread of the store's own nobody else would close the group. A failure
+                // here is the failure of a commit that nobody waits for.
+                let _ = self.consumer.finisher().hurry(done, None);
+            }
+        }
     }
 }

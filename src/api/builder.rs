@@ -7,7 +7,7 @@ use super::inbox::Inbox;
 use super::tx::Tx;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{BoxError, Error};
-use crate::base::limits::{RECENT_MAX_CLAIMS, RESULT_MAX_BYTES};
+use crate::base::limits::{RECENT_MAX_CLAIMS, RESULT_MAX_BYTES, SEGMENT_BYTES};
 use crate::base::random::Random;
 use crate::base::sync::Arc;
 use crate::claims::policy::Retention;
@@ -39,6 +39,20 @@ pub struct Builder {
     migration: Option<(u64, Migration)>,
 }
 
+/// How a group of events becomes durable.
+///
+/// Both keep every guarantee; they differ in speed. A store may be opened with either at any time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A group is durable once its record in a sequential journal file is: one write and one small
+    /// sync. The database file is written later, for many groups at once.
+    #[default]
+    Journal,
+    /// Every group is a durable commit of the database file: two syncs and some 60 KB of writes. No
+    /// journal files are made, and the directory holds nothing but the database.
+    EveryCommit,
+}
+
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder").field("retention", &self.retention).finish_non_exhaustive()
@@ -58,6 +72,8 @@ impl Builder {
             result_max_bytes: RESULT_MAX_BYTES,
             sweep_budget_us: 1_000,
             threads: true,
+            journal: true,
+            segment_bytes: SEGMENT_BYTES,
             view_max_pinned_bytes: 4 << 30,
         };
         Self { retention, config, clock: None, random: None, migration: None }
@@ -94,6 +110,24 @@ impl Builder {
     #[must_use]
     pub fn sweep_budget_us(mut self, us: u64) -> Self {
         self.config.sweep_budget_us = us;
+        self
+    }
+
+    /// How a group of events becomes durable; through the journal unless set.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.config.journal = durability == Durability::Journal;
+        self
+    }
+
+    /// Length of each of the journal's two segments, 8 MiB unless set; from 16 KiB to 1 GiB. They
+    /// are made at their full length when the store is first opened with a journal, and keep it.
+    ///
+    /// Longer ones make for fewer and larger checkpoints, more to replay after a crash, and some
+    /// three times their length in memory at worst. An event that does not fit in one becomes a commit of its own.
+    #[must_use]
+    pub fn journal_segment_bytes(mut self, bytes: u64) -> Self {
+        self.config.segment_bytes = bytes;
         self
     }
 

@@ -42,11 +42,18 @@ impl Finisher {
         }
     }
 
+    /// Sees to it that the group becomes durable, and waits for it.
+    pub(crate) fn settle(&self, done: &Arc<Done>) -> Result<Arc<Committed>, Error> {
+        done.promise();
+        self.hurry(done, None)?;
+        self.inbox.engine().wait(done)
+    }
+
     /// Sees to it that the group gets closed, waiting for the slot for at most `max_wait`.
     pub(crate) fn hurry(&self, done: &Arc<Done>, max_wait: Option<Duration>) -> Result<(), Error> {
         done.want();
         let engine = self.inbox.engine();
-        if !done.is_set() {
+        if !done.is_closed() {
             // The slot's next holder closes the group; that may be us.
             match engine.turn(max_wait) {
                 Ok(turn) => drop(turn),

@@ -64,10 +64,7 @@ impl<T> Ticket<T> {
     pub fn wait(mut self) -> Result<Outcome<T>, Error> {
         let committed = match self.done.as_ref() {
             None => None,
-            Some(done) => {
-                self.finisher.hurry(done, None)?;
-                Some(done.wait()?)
-            }
+            Some(done) => Some(self.finisher.settle(done)?),
         };
         match self.draft.take() {
             Some(draft) => self.finisher.finish(draft, committed.as_deref()),

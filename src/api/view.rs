@@ -6,7 +6,8 @@ use std::ops::RangeBounds;
 use super::codec::{Key, Value};
 use super::map::{KeyRange, Map, TypedRows, decode_rows, encode_key};
 use crate::base::error::Error;
-use crate::engine::{PinnedView, read_stored, scan_layers};
+use crate::engine::{PinnedView, read_stored, scan_stored};
+use crate::storage::tables::TableId;
 
 /// The whole application state as of one durable group; it does not change while you hold it.
 ///
@@ -99,17 +100,15 @@ impl View {
     {
         let range = KeyRange::new(range);
         let snapshot = &self.pinned.snapshot;
-        decode_rows::<K, V>(scan_layers(snapshot, &map.space, &[], range.bounds(), limit, reverse)?)
+        decode_rows::<K, V>(scan_stored(snapshot, &map.space, range.bounds(), limit, reverse)?)
     }
 
-    /// How many entries a map has. Takes constant time.
+    /// How many entries a map has. Takes time in proportion to the map's changes that no checkpoint
+    /// holds yet, not to the map.
     ///
     /// # Errors
     /// As [`get`](Self::get).
     pub fn len<K: ?Sized, V: ?Sized>(&self, map: &Map<K, V>) -> Result<u64, Error> {
-        match self.pinned.snapshot.table(&map.space.table)? {
-            Some(table) => table.len(),
-            None => Ok(0),
-        }
+        self.pinned.snapshot.len(TableId::Keyspace(map.space.id))
     }
 }

@@ -37,6 +37,7 @@ pub const NAMES: &[&str] = &[
     "retention-shortened-by-accident",
     "application-state-taken-for-garbage",
     "view-that-pins-too-much-goes-on",
+    "claim-seen-before-it-is-durable",
 ];
 
 #[cfg(not(feature = "__canaries"))]
@@ -46,31 +47,15 @@ mod imp {
     pub(crate) const fn planted(_name: &str) -> bool {
         false
     }
-
-    /// Runs `f` as part of the bug of that name, if it is planted.
-    #[inline]
-    pub(crate) fn within(_name: &str, _f: impl FnOnce()) {}
-
-    /// Whether this thread is inside [`within`] of that name.
-    #[inline]
-    pub(crate) const fn is_within(_name: &str) -> bool {
-        false
-    }
 }
 
 #[cfg(feature = "__canaries")]
 mod imp {
-    use std::cell::Cell;
-
     use super::NAMES;
     use crate::base::sync::{AtomicU64, Ordering};
 
     /// One more than the planted bug's place in the list; zero is none.
     static PLANTED: AtomicU64 = AtomicU64::new(0);
-
-    thread_local! {
-        static INSIDE: Cell<bool> = const { Cell::new(false) };
-    }
 
     /// Plants the bug of that name, and no other; `None` takes it out again.
     ///
@@ -92,20 +77,8 @@ mod imp {
             place => NAMES.get(place as usize - 1) == Some(&name),
         }
     }
-
-    pub(crate) fn within(name: &str, f: impl FnOnce()) {
-        if planted(name) {
-            INSIDE.set(true);
-            f();
-            INSIDE.set(false);
-        }
-    }
-
-    pub(crate) fn is_within(name: &str) -> bool {
-        planted(name) && INSIDE.get()
-    }
 }
 
 #[cfg(feature = "__canaries")]
 pub use imp::plant;
-pub(crate) use imp::{is_within, planted, within};
+pub(crate) use imp::planted;

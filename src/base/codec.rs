@@ -10,7 +10,7 @@ use super::canary::planted;
 pub(crate) struct Malformed(pub(crate) &'static str);
 
 /// Appends numbers and byte strings to a buffer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Writer {
     buf: Vec<u8>,
 }
@@ -26,6 +26,10 @@ impl Writer {
 
     pub(crate) fn len(&self) -> usize {
         self.buf.len()
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.buf
     }
 
     pub(crate) fn u8(&mut self, v: u8) {

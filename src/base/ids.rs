@@ -79,6 +79,16 @@ number! {
     ResultKey(u64)
 }
 
+impl Seq {
+    /// Later than every group: who reads up to it sees the open group too.
+    pub(crate) const MAX: Self = Self(u64::MAX);
+
+    /// The group after this one.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
 /// Where a claim or tombstone stands in history: group, then place inside the group.
 pub(crate) type Position = (Seq, Place);
 

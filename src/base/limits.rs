@@ -26,6 +26,8 @@ pub(crate) const CLASSES_MAX: u16 = 64;
 pub(crate) const GROUP_MAX_EVENTS: usize = 4_096;
 /// Staged bytes in one group; past it the group is full and closes.
 pub(crate) const GROUP_MAX_BYTES: usize = 8 << 20;
+/// Length of each of the journal's segments, unless the builder says otherwise.
+pub(crate) const SEGMENT_BYTES: u64 = 8 << 20;
 /// Buckets of claims per retention class.
 pub(crate) const BUCKETS_MAX: usize = 9;
 /// Live runs per retention class.

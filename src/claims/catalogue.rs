@@ -186,33 +186,43 @@ pub(crate) struct Change {
 }
 
 impl Change {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.classes.is_empty()
+            && self.buckets.is_empty()
+            && self.buckets_gone.is_empty()
+            && self.results.is_empty()
+            && self.results_gone.is_empty()
+            && self.floors.is_empty()
+            && self.watermark.is_none()
+    }
+
     /// The rows that make it durable.
     pub(crate) fn write(&self, batch: &mut Batch) {
         let table = TableId::Catalogue;
         for (class, policy) in &self.classes {
-            batch.put(table, key(CLASS, &class.0.to_be_bytes()), policy.encode());
+            batch.put(table, &key(CLASS, &class.0.to_be_bytes()), &policy.encode());
         }
         for bucket in &self.buckets {
-            batch.put(table, key(BUCKET, &bucket.id.0.to_be_bytes()), bucket.encode());
+            batch.put(table, &key(BUCKET, &bucket.id.0.to_be_bytes()), &bucket.encode());
         }
         for gone in &self.buckets_gone {
-            batch.remove(table, key(BUCKET, &gone.0.to_be_bytes()));
+            batch.remove(table, &key(BUCKET, &gone.0.to_be_bytes()));
         }
         for bucket in &self.results {
-            batch.put(table, key(RESULTS, &bucket.id.to_be_bytes()), bucket.encode());
+            batch.put(table, &key(RESULTS, &bucket.id.to_be_bytes()), &bucket.encode());
         }
         for gone in &self.results_gone {
-            batch.remove(table, key(RESULTS, &gone.to_be_bytes()));
+            batch.remove(table, &key(RESULTS, &gone.to_be_bytes()));
         }
         for (scope, floor) in self.floors.iter().filter(|_| !planted("floor-only-in-memory")) {
             let mut w = Writer::new();
             w.i64(floor.0);
-            batch.put(table, floor_key(*scope), w.seal());
+            batch.put(table, &floor_key(*scope), &w.seal());
         }
         if let Some(seq) = self.watermark {
             let mut w = Writer::new();
             w.u64(seq.0);
-            batch.put(table, WATERMARK.to_vec(), w.seal());
+            batch.put(table, WATERMARK, &w.seal());
         }
     }
 }
@@ -221,13 +231,10 @@ impl Catalogue {
     /// Reads the rows; damage names the row.
     pub(crate) fn load(snapshot: &Snapshot) -> Result<Self, Error> {
         let mut image = Self::default();
-        let Some(table) = snapshot.table(&TableId::Catalogue.name())? else {
-            return Ok(image);
-        };
-        for row in table.whole()? {
+        for row in snapshot.whole(TableId::Catalogue)? {
             let (key, value) = row?;
-            image.load_row(key.bytes(), value.bytes()).map_err(|m| {
-                Error::corrupt(format!("catalogue row {}", key.bytes().escape_ascii()), m.0)
+            image.load_row(&key, &value).map_err(|m| {
+                Error::corrupt(format!("catalogue row {}", key.escape_ascii()), m.0)
             })?;
         }
         Ok(image)
@@ -353,7 +360,7 @@ mod tests {
         let mut batch = Batch::default();
         change.write(&mut batch);
         batch.commit(&db).unwrap();
-        let loaded = Catalogue::load(&Snapshot::new(db.read().unwrap())).unwrap();
+        let loaded = Catalogue::load(&Snapshot::of(db.read().unwrap())).unwrap();
         assert_eq!(format!("{loaded:?}"), format!("{image:?}"));
         assert_eq!(loaded.expires_at(&bucket), Some(StoreMs(180)));
         assert_eq!(loaded.open_bucket(ClassId(1), StoreMs(19)), Some(&bucket));

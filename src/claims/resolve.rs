@@ -13,7 +13,7 @@ use super::run::Run;
 use super::state::{RunSet, Standing, State, Stored, Tombstones, hidden_by};
 use crate::base::canary::planted;
 use crate::base::error::Error;
-use crate::base::ids::{ClassId, Fingerprint, IdHash};
+use crate::base::ids::{ClassId, Fingerprint, IdHash, Seq};
 use crate::base::sync::{Arc, RwLock};
 use crate::storage::snapshot::Snapshot;
 
@@ -165,7 +165,12 @@ impl<'a> Resolver<'a> {
         let candidates = {
             let state = self.state.read();
             let mut found = None;
+            // The rows of a group in flight are there already, for the writer alone.
+            let visible = if self.group.is_some() { Seq::MAX } else { state.snapshot.at() };
             state.recent.find(hash, &mut |hit| {
+                if hit.position.0 > visible && !planted("claim-seen-before-it-is-durable") {
+                    return;
+                }
                 let standing = Standing::At(hit.position);
                 if found.is_some() || self.is_hidden(&state.tombstones, &hit.row, standing) {
                     return;

@@ -140,22 +140,18 @@ fn load_recent(
     watermark: Seq,
     recent_max_claims: usize,
 ) -> Result<Recent, Error> {
-    let Some(table) = snapshot.table(&TableId::Recent.name())? else {
-        return Ok(Recent::new(recent_max_claims));
-    };
     let mut recent = Recent::new(recent_max_claims);
     // All rows, those below the watermark that wait to be freed too: only then can one that is
     // missing be missed.
-    for row in table.whole()? {
+    for row in snapshot.whole(TableId::Recent)? {
         let (key, value) = row?;
-        let damaged = |detail: &str| {
-            Error::corrupt(format!("recent row {}", key.bytes().escape_ascii()), detail)
-        };
-        let (seq, _) = packed::read_chunk_key(key.bytes()).map_err(|m| damaged(m.0))?;
+        let damaged =
+            |detail: &str| Error::corrupt(format!("recent row {}", key.escape_ascii()), detail);
+        let (seq, _) = packed::read_chunk_key(&key).map_err(|m| damaged(m.0))?;
         if seq <= watermark {
             continue;
         }
-        let row = packed::decode(value.bytes()).map_err(|m| damaged(m.0))?;
+        let row = packed::decode(&value).map_err(|m| damaged(m.0))?;
         recent.insert_row(seq, &row);
     }
     Ok(recent)
@@ -163,16 +159,10 @@ fn load_recent(
 
 fn load_tombstones(snapshot: &Snapshot) -> Result<Tombstones, Error> {
     let mut tombstones = Tombstones::default();
-    let Some(table) = snapshot.table(&TableId::Tombstones.name())? else {
-        return Ok(tombstones);
-    };
-    for row in table.whole()? {
+    for row in snapshot.whole(TableId::Tombstones)? {
         let (key, value) = row?;
-        let (hash, position) = decode_tombstone(key.bytes(), value.bytes()).ok_or_else(|| {
-            Error::corrupt(
-                format!("tombstone {}", key.bytes().escape_ascii()),
-                "it does not decode",
-            )
+        let (hash, position) = decode_tombstone(&key, &value).ok_or_else(|| {
+            Error::corrupt(format!("tombstone {}", key.escape_ascii()), "it does not decode")
         })?;
         tombstones.insert(hash, position);
     }
@@ -184,11 +174,11 @@ pub(crate) fn put_tombstone(batch: &mut Batch, hash: IdHash, position: Position)
     let mut w = Writer::new();
     w.u64(position.0.0);
     w.u32(position.1.0);
-    batch.put(TableId::Tombstones, hash.0.to_be_bytes().to_vec(), w.seal());
+    batch.put(TableId::Tombstones, &hash.0.to_be_bytes(), &w.seal());
 }
 
 pub(crate) fn remove_tombstone(batch: &mut Batch, hash: IdHash) {
-    batch.remove(TableId::Tombstones, hash.0.to_be_bytes().to_vec());
+    batch.remove(TableId::Tombstones, &hash.0.to_be_bytes());
 }
 
 pub(super) fn decode_tombstone(key: &[u8], value: &[u8]) -> Option<(IdHash, Position)> {

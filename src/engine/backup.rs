@@ -18,6 +18,7 @@ use crate::storage::db::Db;
 use crate::storage::directory::{Directory, OpenMode};
 use crate::storage::disk::RealDisk;
 use crate::storage::header::Header;
+use crate::storage::snapshot::Stored;
 
 const MAGIC: &[u8; 16] = b"txinbox backup 1";
 const HEADER: u8 = 0;
@@ -60,7 +61,7 @@ impl Engine {
     /// Writes the last durable group to a new file.
     pub(crate) fn backup(&self, path: &Path) -> Result<(), Error> {
         let doing = |e| Error::io(format!("writing the backup {}", path.display()), e);
-        let snapshot = self.view()?.snapshot;
+        let stored = self.stored_now()?;
         let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(doing)?;
         let written = (|| {
             let mut frames = Frames { out: BufWriter::new(file), next: 0 };
@@ -68,8 +69,8 @@ impl Engine {
             let header = self.directory.header().encode();
             frames.write(&body(HEADER, &header)).map_err(doing)?;
             let mut rows = 0_u64;
-            for name in snapshot.table_names()? {
-                let Some(table) = snapshot.table(&name)? else { continue };
+            for name in stored.table_names()? {
+                let Some(table) = stored.table(&name)? else { continue };
                 frames.write(&body(TABLE, name.as_bytes())).map_err(doing)?;
                 let mut w = Writer::new();
                 w.u8(ROWS);
@@ -94,6 +95,17 @@ impl Engine {
             let _ = fs::remove_file(path); // what is there is no backup
         }
         written
+    }
+}
+
+impl Engine {
+    /// Redb's tables with all in them that was answered by now.
+    fn stored_now(&self) -> Result<Arc<Stored>, Error> {
+        self.check_open()?;
+        let mut turn = self.turn(None)?;
+        turn.finish_group();
+        self.checkpoint_here(turn.core())?;
+        Ok(self.state.read().snapshot.stored())
     }
 }
 

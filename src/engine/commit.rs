@@ -1,15 +1,21 @@
-//! From an open group to a durable one.
+//! From an open group to a closed one, and from there to a durable one.
 //!
-//! Owns the order of a commit. What must hold:
-//! W1. Claims, state, results, tombstones, new buckets and the mark are one batch, and one redb
-//!     transaction. W2. The image takes a group in only after its commit is durable, and readers see it whole. W3. A
-//!     failed commit is answered by the truth where healing finds it, else by "unknown".
+//! A closed group becomes durable in one of two ways: it *flies*, its journal record written and synced by
+//! whoever closed it while the next group is built; or it is committed to redb at once, in the write slot:
+//! with `Durability::EveryCommit`, for changes of the catalogue, and where no segment has room for it.
+//!
+//! What must hold:
+//! W1. Claims, state, results, tombstones, new buckets and the mark of a group are rows of one sequence:
+//!     one journal record, or one redb transaction. W2. The image takes a group in only after it is durable, and
+//!     readers see it whole. W3. A failed commit is answered by the truth where healing finds it, else by
+//!     "unknown". W4. While a group flies the next may read what it wrote, but nobody else.
 
 use std::collections::BTreeMap;
 
 use super::Engine;
-use super::core::Core;
-use super::group::{Committed, Group};
+use super::core::{Core, given_up};
+use super::flight::Crashed;
+use super::group::{Committed, Done, Group};
 use super::mark;
 use crate::base::canary::planted;
 use crate::base::error::Error;
@@ -22,101 +28,207 @@ use crate::claims::policy::Policy;
 use crate::claims::row::{RecentClaim, RowKind, StoredResult};
 use crate::claims::state::{State, put_tombstone};
 use crate::storage::batch::Batch;
-use crate::storage::snapshot::Snapshot;
+use crate::storage::journal::Prepared;
 use crate::storage::tables::TableId;
 
 /// A group turned into rows, and what to tell the image once they are durable.
 struct Sealed {
+    /// All its rows, in the order in which they were staged.
     batch: Batch,
     change: Change,
     rows: Vec<PackedRow>,
     tombstones: Vec<(IdHash, Position)>,
     committed: Committed,
+    events: usize,
+}
+
+/// A closed group whose record is ready to be written.
+pub(crate) struct Takeoff {
+    prepared: Prepared,
+    sealed: Sealed,
+    done: Arc<Done>,
+}
+
+impl Sealed {
+    /// Whether the events after it need to know no more of it than its claims and its state.
+    fn is_plain(&self) -> bool {
+        self.tombstones.is_empty() && self.change.is_empty()
+    }
+
+    /// Carries what is durable now into the image.
+    fn accept(self, state: &mut State, claims: bool) -> Committed {
+        let seq = self.committed.seq;
+        if !self.change.buckets.is_empty() {
+            // Claims of different buckets seal apart, so none waits in a table of the next.
+            state.recent.rotate();
+        }
+        if claims {
+            for row in &self.rows {
+                state.recent.insert_row(seq, row);
+            }
+        }
+        if !self.tombstones.is_empty() {
+            Arc::make_mut(&mut state.tombstones).extend(self.tombstones);
+        }
+        state.accept(&self.change);
+        self.committed
+    }
+}
+
+impl Takeoff {
+    /// Whether the slot may be given up before it has landed (W4).
+    pub(crate) fn may_fly(&self) -> bool {
+        self.sealed.is_plain()
+    }
 }
 
 impl Engine {
-    /// Commits the open group and answers everybody who waits for it.
-    pub(crate) fn close_group(&self, core: &mut Core) {
+    /// Closes the open group. The caller holds the slot, and lets what is returned land; with `None`
+    /// everybody who waited has been answered.
+    pub(crate) fn close_group(&self, core: &mut Core) -> Option<Takeoff> {
         let group = std::mem::take(&mut core.group);
         let done = group.done.clone();
         if !group.is_dirty() {
-            // Only reads of durable state: they need no commit to be true.
-            let committed = Committed { seq: core.seq, wall: WallMs(0), at: Vec::new() };
-            done.set(Ok(Arc::new(committed)));
-            return;
+            return None; // nobody waits for a group without anything in it
         }
-        let answer = self.commit_group(core, group);
-        done.set(answer.map(Arc::new));
-        self.wake_maintenance();
+        done.note_closed();
+        match self.close_dirty(core, group, &done) {
+            Ok(takeoff) => takeoff,
+            Err(error) => {
+                done.set(Err(error));
+                None
+            }
+        }
     }
 
-    fn commit_group(&self, core: &mut Core, group: Group) -> Result<Committed, Error> {
-        core.ready(self, &self.state)?;
-        let seq = Seq(core.seq.0.saturating_add(1));
-        let events = group.events;
+    /// As `close_group`, and durable when it returns.
+    pub(crate) fn finish_group(&self, core: &mut Core) {
+        if let Some(takeoff) = self.close_group(core)
+            && let Err(crashed) = self.land(takeoff)
+        {
+            self.flight.crashed(crashed);
+        }
+        self.flight.wait_until_clear();
+        if self.flight.has_crashed() {
+            // The error, if it cannot, is what the next call will be told.
+            let _ = core.heal(self);
+        }
+    }
+
+    fn close_dirty(
+        &self,
+        core: &mut Core,
+        group: Group,
+        done: &Arc<Done>,
+    ) -> Result<Option<Takeoff>, Error> {
+        let epoch = core.epoch;
+        self.flight.wait_until_clear();
+        core.ready(self)?;
+        if core.epoch != epoch {
+            // What it had read may be gone.
+            return Err(given_up());
+        }
+        let seq = core.seq.next();
         let sealed = self.seal_group(core, group, seq);
-        let Sealed { batch, change, rows, tombstones, committed } = sealed;
-        self.commit_batch(core, seq, &batch, |state| {
-            if !change.buckets.is_empty() {
-                // Claims of different buckets seal apart, so none waits in a table of the next.
-                state.recent.rotate();
-            }
-            for row in &rows {
+        if !self.make_room(core, &sealed.batch)? {
+            let events = sealed.events;
+            let mut committed = None;
+            self.commit_here(core, seq, |state| committed = Some(sealed.accept(state, true)))?;
+            self.count_group(events);
+            done.set(Ok(Arc::new(committed.unwrap_or_default())));
+            return Ok(None);
+        }
+        let Some(journal) = &mut core.journal else { return Ok(None) };
+        let prepared = journal.prepare(seq, self.flight.durable(), sealed.batch.bytes());
+        core.segment_last[usize::from(journal.current() & 1)] = seq;
+        core.seq = seq;
+        if sealed.is_plain() {
+            let mut state = self.state.write();
+            for row in &sealed.rows {
                 state.recent.insert_row(seq, row);
             }
-            if !tombstones.is_empty() {
-                Arc::make_mut(&mut state.tombstones).extend(tombstones);
-            }
-            state.accept(&change);
-        })?;
-        self.counters.groups.add(1);
-        self.counters.grouped_events.add(events as u64);
-        Ok(committed)
+        }
+        self.flight.take_off(done.clone());
+        Ok(Some(Takeoff { prepared, sealed, done: done.clone() }))
     }
 
-    /// Makes a batch durable as the group `seq`; then readers get, in one step, its snapshot and what
-    /// `accept` makes of the image.
-    pub(crate) fn commit_batch(
+    /// Makes the record of a closed group durable and answers everybody who waits for it.
+    ///
+    /// A crash before the sync leaves a record that the next opening finds whole, or not at all.
+    pub(crate) fn land(&self, takeoff: Takeoff) -> Result<(), Crashed> {
+        let Takeoff { prepared, sealed, done } = takeoff;
+        let seq = sealed.committed.seq;
+        let written =
+            if planted("acknowledged-before-durable") { Ok(()) } else { prepared.write_and_sync() };
+        if let Err(error) = written {
+            self.counters.failed_commits.add(1);
+            return Err(Crashed { seq, done, error });
+        }
+        self.counters.journal_bytes.add(prepared.bytes() as u64);
+        self.count_group(sealed.events);
+        let is_plain = sealed.is_plain();
+        let mut committed = None;
+        self.publish(seq, None, |state| committed = Some(sealed.accept(state, !is_plain)));
+        let parked = self.flight.landed(seq);
+        done.set(Ok(Arc::new(committed.unwrap_or_default())));
+        if !is_plain || self.is_sealing_near() {
+            self.wake_maintenance();
+        }
+        if let Some(parked) = parked
+            && !parked.lead()
+        {
+            self.sync_open_group();
+        }
+        Ok(())
+    }
+
+    fn count_group(&self, events: usize) {
+        self.counters.groups.add(1);
+        self.counters.grouped_events.add(events as u64);
+    }
+
+    /// Makes all up to `seq`, whose rows are in the memtable, durable in redb; then readers get, in one
+    /// step, its snapshot and what `accept` makes of the image. The caller holds the slot, and no group
+    /// flies.
+    pub(crate) fn commit_here(
         &self,
         core: &mut Core,
         seq: Seq,
-        batch: &Batch,
         accept: impl FnOnce(&mut State),
     ) -> Result<(), Error> {
-        match batch.commit(core.db()?).and_then(|()| core.db()?.read()) {
-            Ok(read) => {
+        let committed = self.checkpoint_frozen().and_then(|()| {
+            self.memtable.freeze();
+            let end = core.journal.as_mut().map(|journal| journal.skip_to(seq));
+            self.apply_frozen(seq, end, accept)
+        });
+        match committed {
+            Ok(()) => {
                 core.seq = seq;
                 core.full_until_us = None;
-                self.publish(core, Arc::new(Snapshot::new(read)), accept);
                 Ok(())
             }
-            Err(error) => {
-                let answer = self.after_failed_commit(core, seq, error);
-                if planted("memory-index-kept-after-a-failed-commit") {
-                    accept(&mut self.state.write());
-                }
-                answer
-            }
+            Err(error) => self.after_failed_commit(core, seq, error),
         }
     }
 
     /// Heals, and finds out whether the group became durable all the same.
     fn after_failed_commit(&self, core: &mut Core, seq: Seq, error: Error) -> Result<(), Error> {
         self.counters.failed_commits.add(1);
-        if core.heal(self, &self.state).is_err() {
+        if core.heal(self).is_err() {
             return Err(Error::unknown(error));
         }
         if error.is_full() {
             core.note_full(&*self.clock);
         }
         // What healing read was made durable first, so this is the truth for good.
-        if core.seq == seq { Err(Error::unknown(error)) } else { Err(error) }
+        if core.seq >= seq { Err(Error::unknown(error)) } else { Err(error) }
     }
 
     fn seal_group(&self, core: &mut Core, group: Group, seq: Seq) -> Sealed {
         let wall = WallMs(self.clock.wall_ms());
         let mut change = Change::default();
-        let mut batch = group.rows;
+        let mut batch = group.batch;
+        let staged = batch.end();
         let mut at: Vec<(ClassId, StoreMs)> = Vec::new();
         let mut rows: BTreeMap<ClassId, PackedRow> = BTreeMap::new();
         for claim in group.pending.claims() {
@@ -138,7 +250,7 @@ impl Engine {
         }
         let rows: Vec<PackedRow> = rows.into_values().collect();
         for (key, chunk) in packed::encode_group(seq, &rows) {
-            batch.put(TableId::Recent, key.to_vec(), chunk);
+            batch.put(TableId::Recent, &key, &chunk);
         }
         let mut tombstones = Vec::new();
         for (hash, place) in group.pending.tombstones() {
@@ -146,16 +258,13 @@ impl Engine {
             put_tombstone(&mut batch, hash, position);
             tombstones.push((hash, position));
         }
-        for (space, rows) in group.overlay.into_spaces() {
-            batch.extend(TableId::Keyspace(space), rows);
-        }
         change.write(&mut batch);
-        batch.put(
-            TableId::Mark,
-            mark::KEY.to_vec(),
-            core.mark(seq, &self.clocks, &*self.clock).encode(),
-        );
-        Sealed { batch, change, rows, tombstones, committed: Committed { seq, wall, at } }
+        let mark = core.mark(seq, &self.clocks, &*self.clock);
+        batch.put(TableId::Mark, mark::KEY, &mark.encode());
+        // What the events staged is there already.
+        self.memtable.absorb(seq, batch.rows_from(staged));
+        let committed = Committed { seq, wall, at };
+        Sealed { batch, change, rows, tombstones, committed, events: group.events }
     }
 
     /// The bucket for a commit of `class` now, a new one if the last has ended.
@@ -204,7 +313,7 @@ impl Engine {
                         let key = result_key(bucket, core.next_result);
                         core.next_result = core.next_result.wrapping_add(1);
                         let row = super::results::seal(key, bytes);
-                        batch.put(TableId::Results(bucket), key.0.to_be_bytes().to_vec(), row);
+                        batch.put(TableId::Results(bucket), &key.0.to_be_bytes(), &row);
                         StoredResult::Key(key)
                     }
                 };

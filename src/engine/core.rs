@@ -1,25 +1,30 @@
-//! What only the holder of the write slot may touch: the database, the open group, the counters.
+//! What only the holder of the write slot may touch: the open group, the journal, the counters.
 //!
 //! Owns opening and healing. What must hold:
 //! A1. At most one database is open on the directory. A2. After a failed write nothing is written or
 //!     admitted until the database was dropped and opened again (trap 2 of redb). A3. After healing, the
 //!     image equals what is durable.
 
-use super::Config;
 use super::clocks::Clocks;
 use super::group::Group;
-use super::mark::Mark;
+use super::mark::{self, Mark};
 use super::registry::Registry;
+use super::writer::Writer;
+use super::{Config, Engine};
 use crate::base::canary::planted;
 use crate::base::clock::Clock;
 use crate::base::error::Error;
 use crate::base::ids::{BucketId, Epoch, RunId, Seq};
 use crate::base::random::Random;
-use crate::base::sync::{Arc, RwLock};
+use crate::base::sync::Arc;
 use crate::claims::state::State;
+use crate::storage::batch::Batch;
 use crate::storage::db::Db;
 use crate::storage::directory::Directory;
-use crate::storage::snapshot::Snapshot;
+use crate::storage::journal::{End, Journal};
+use crate::storage::memtable::Memtable;
+use crate::storage::snapshot::{Snapshot, Stored};
+use crate::storage::tables::TableId;
 
 /// How long after a full disk, or a device that would not recover, the next attempt is made.
 const RETRY_AFTER_US: u64 = 500_000;
@@ -27,11 +32,16 @@ const RETRY_AFTER_US: u64 = 500_000;
 /// The write side of an open store.
 #[derive(Debug)]
 pub(crate) struct Core {
-    /// `None` while a failed write has not been healed.
-    pub(crate) db: Option<Db>,
     pub(crate) group: Group,
+    /// The last group that was closed.
     pub(crate) seq: Seq,
     pub(crate) epoch: Epoch,
+    /// `None` if every group is a redb commit of its own.
+    pub(crate) journal: Option<Journal>,
+    /// The last group with a record in each segment.
+    pub(crate) segment_last: [Seq; 2],
+    /// All that was closed, and the open group: what handlers read.
+    pub(crate) tip: Arc<Snapshot>,
     pub(crate) next_bucket: BucketId,
     pub(crate) next_run: RunId,
     pub(crate) next_results: u32,
@@ -41,54 +51,64 @@ pub(crate) struct Core {
     pub(crate) down: Option<(Error, u64)>,
     /// No new event before this, since the disk was full.
     pub(crate) full_until_us: Option<u64>,
+    /// False once the store was closed.
+    pub(crate) is_open: bool,
 }
 
 /// All that opening a store yields.
 pub(crate) struct Opened {
     pub(crate) core: Core,
+    pub(crate) db: Db,
+    /// The last group that redb holds; those up to `core.seq` lie in the journal.
+    pub(crate) applied: Seq,
     pub(crate) state: State,
     pub(crate) registry: Registry,
     pub(crate) clocks: Clocks,
 }
 
 impl Core {
-    /// Opens the database and reads what is durable.
+    /// Opens the database and the journal, and reads what is durable into the image and the memtable.
     pub(crate) fn open(
         directory: &Directory,
         config: &Config,
         clock: &dyn Clock,
         random: &Random,
+        memtable: &Memtable,
     ) -> Result<Opened, Error> {
+        memtable.discard();
         let db = directory.open_db(config.cache_bytes)?;
-        let snapshot = Arc::new(Snapshot::new(db.read()?));
+        let stored = Arc::new(Stored::new(db.read()?));
+        let bare = memtable.snapshot(stored.clone(), Seq::MAX);
+        let applied = Mark::load(&bare)?.seq;
+        let (journal, seq) = open_journal(directory, config, memtable, &bare, applied)?;
+        let snapshot = Arc::new(memtable.snapshot(stored, seq));
         let mark = Mark::load(&snapshot)?;
+        // Never that of the opening before, even where a test's seed makes both draw alike:
+        // a half-built run of that one must not pass for ours.
+        let epoch = Epoch(random.next_u64()?.wrapping_add(mark.epoch.0).wrapping_add(1));
         let registry = Registry::load(&snapshot)?;
-        let state = State::load(snapshot, config.recent_max_claims)?;
+        let state = State::load(snapshot.clone(), config.recent_max_claims)?;
         let clocks = Clocks::resume(&mark.clocks, &state.catalogue.classes, clock);
+        let journal = journal.map(|mut journal| {
+            journal.set_epoch(epoch);
+            journal
+        });
         let core = Self {
-            db: Some(db),
             group: Group::default(),
-            seq: mark.seq,
-            // Never that of the opening before, even where a test's seed makes both draw alike:
-            // a half-built run of that one must not pass for ours.
-            epoch: Epoch(random.next_u64()?.wrapping_add(mark.epoch.0).wrapping_add(1)),
+            seq,
+            epoch,
+            journal,
+            segment_last: [seq; 2],
+            tip: snapshot,
             next_bucket: mark.next_bucket,
             next_run: mark.next_run,
             next_results: mark.next_results,
             next_result: mark.next_result,
             down: None,
             full_until_us: None,
+            is_open: true,
         };
-        Ok(Opened { core, state, registry, clocks })
-    }
-
-    /// The open database, or why there is none.
-    pub(crate) fn db(&self) -> Result<&Db, Error> {
-        match (&self.db, &self.down) {
-            (Some(db), _) => Ok(db),
-            (None, Some((error, _))) => Err(error.clone()),
-            (None, None) => Err(Error::closed()),
-        }
+        Ok(Opened { core, db, applied, state, registry, clocks })
     }
 
     /// The mark of a commit as group `seq`.
@@ -106,33 +126,50 @@ impl Core {
 
     /// Drops the database after a failed write and opens it again from what is durable.
     ///
-    /// A crash anywhere in here leaves what the failed write left; opening then does the same.
-    pub(crate) fn heal(
-        &mut self,
-        engine: &super::Engine,
-        state: &RwLock<State>,
-    ) -> Result<(), Error> {
+    /// The caller holds the slot. A crash anywhere in here leaves what the failed write left; opening then
+    /// does the same.
+    pub(crate) fn heal(&mut self, engine: &Engine) -> Result<(), Error> {
+        engine.flight.wait_until_clear();
         if planted("failed-commit-does-not-refuse") {
+            if let Some(crashed) = engine.flight.reset(self.seq, self.seq) {
+                crashed.done.set(Err(crashed.error));
+            }
             return Ok(());
         }
+        let _no_checkpoint = engine.checkpointing.lock();
         // Everything in the open group was staged over a base that may be gone.
         let group = std::mem::take(&mut self.group);
-        self.db = None;
+        let mut writer = engine.writer.lock();
+        writer.db = None;
+        self.journal = None;
         let parts = (&engine.directory, &engine.config, &*engine.clock, &engine.random);
-        match Self::open(parts.0, parts.1, parts.2, parts.3) {
+        match Self::open(parts.0, parts.1, parts.2, parts.3, &engine.memtable) {
             Ok(opened) => {
                 // The clocks ran on: healing is not a process start and grants no second gap.
                 *self = opened.core;
-                *state.write() = opened.state;
+                *writer = Writer { db: Some(opened.db), epoch: self.epoch };
+                let mut image = opened.state;
+                if planted("memory-index-kept-after-a-failed-commit") {
+                    std::mem::swap(&mut image.recent, &mut engine.state.write().recent);
+                    image.snapshot =
+                        Arc::new(engine.memtable.snapshot(image.snapshot.stored(), Seq::MAX));
+                }
+                *engine.state.write() = image;
                 *engine.registry.write() = opened.registry;
-                group.done.set(Err(Error::io(
-                    "recovering from a failed write",
-                    std::io::Error::other("the group was given up"),
-                )));
+                group.done.set(Err(given_up()));
+                if let Some(crashed) = engine.flight.reset(self.seq, opened.applied) {
+                    // What healing read was made durable first, so this is the truth for good.
+                    let kept = self.seq >= crashed.seq;
+                    let error = crashed.error;
+                    crashed.done.set(Err(if kept { Error::unknown(error) } else { error }));
+                }
                 Ok(())
             }
             Err(error) => {
                 group.done.set(Err(error.clone()));
+                if let Some(crashed) = engine.flight.take_crashed() {
+                    crashed.done.set(Err(Error::unknown(crashed.error)));
+                }
                 let retry_us = engine.clock.stopwatch_us().saturating_add(RETRY_AFTER_US);
                 self.down = Some((error.clone(), retry_us));
                 Err(error)
@@ -141,23 +178,21 @@ impl Core {
     }
 
     /// Makes sure that the store can write, healing it if it is due.
-    pub(crate) fn ready(
-        &mut self,
-        engine: &super::Engine,
-        state: &RwLock<State>,
-    ) -> Result<(), Error> {
-        match &self.db {
-            Some(db) if !db.has_failed() => return Ok(()),
-            // A failed read is enough: redb will answer nothing more.
-            Some(_) => return self.heal(engine, state),
-            None => {}
-        }
+    pub(crate) fn ready(&mut self, engine: &Engine) -> Result<(), Error> {
         match &self.down {
+            // A failed read is enough: redb will answer nothing more.
+            None if engine.has_failed() => self.heal(engine),
+            None => {
+                if self.is_open {
+                    Ok(())
+                } else {
+                    Err(Error::closed())
+                }
+            }
             Some((error, retry_us)) if engine.clock.stopwatch_us() < *retry_us => {
                 Err(error.clone())
             }
-            Some(_) => self.heal(engine, state),
-            None => Err(Error::closed()),
+            Some(_) => self.heal(engine),
         }
     }
 
@@ -174,4 +209,36 @@ impl Core {
             _ => Ok(()),
         }
     }
+}
+
+/// Why the events of an open group are given back: nothing of them was kept.
+pub(super) fn given_up() -> Error {
+    Error::io("recovering from a failed write", std::io::Error::other("the group was given up"))
+}
+
+/// Opens the journal and brings what lies behind the last checkpoint into the memtable; returns the
+/// last group.
+fn open_journal(
+    directory: &Directory,
+    config: &Config,
+    memtable: &Memtable,
+    bare: &Snapshot,
+    applied: Seq,
+) -> Result<(Option<Journal>, Seq), Error> {
+    if !config.journal && !directory.has_journal()? {
+        return Ok((None, applied));
+    }
+    let row = bare.get(TableId::Mark, mark::JOURNAL_KEY)?;
+    let from = row.map(|row| End::decode(&row)).transpose();
+    let from = from.map_err(|m| Error::corrupt("the journal's row", m.0))?;
+    let from = from.unwrap_or_default().through(applied);
+    let (journal, records) = directory.open_journal(config.segment_bytes, from)?;
+    let mut seq = applied;
+    for record in records {
+        let batch = Batch::decode(&record.payload)
+            .map_err(|m| Error::corrupt(format!("group {} of the journal", record.seq), m.0))?;
+        memtable.absorb(record.seq, batch.rows());
+        seq = record.seq;
+    }
+    Ok((config.journal.then_some(journal), seq))
 }

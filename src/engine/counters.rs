@@ -31,6 +31,12 @@ pub(crate) struct Counters {
     pub(crate) groups: Counter,
     pub(crate) grouped_events: Counter,
     pub(crate) failed_commits: Counter,
+    /// Bytes of records written to the journal, padding counted.
+    pub(crate) journal_bytes: Counter,
+    /// Times that a group waited for a checkpoint, since no segment had room.
+    pub(crate) journal_full: Counter,
+    pub(crate) checkpoints: Counter,
+    pub(crate) checkpoint_max_us: Counter,
     pub(crate) claims_expired: Counter,
     pub(crate) buckets_forgotten: Counter,
     pub(crate) claims_sealed: Counter,

@@ -1,10 +1,10 @@
 //! The open group: the events that will share one commit, and what they wait for.
 //!
-//! What must hold: G1. Nothing in a group is visible outside it before its commit is durable. G2.
-//! Every event that read from an open group waits for that group, whatever its own answer is. G3. A
-//! group is answered exactly once.
+//! What must hold: G1. Nothing in a group is visible outside it before it is durable, but to the group after
+//! it. G2. Every event that read from a group that is open or in flight waits for it, whatever its own answer
+//! is. G3. A group is answered exactly once. G4. Of those who wait for an open group at most one is told to
+//! close it.
 
-use super::overlay::Overlay;
 use crate::base::error::Error;
 use crate::base::ids::{ClassId, Seq, StoreMs, WallMs};
 use crate::base::limits::{GROUP_MAX_BYTES, GROUP_MAX_EVENTS};
@@ -14,7 +14,7 @@ use crate::storage::batch::Batch;
 use std::time::Duration;
 
 /// When and as what a group became durable.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Committed {
     pub(crate) seq: Seq,
     pub(crate) wall: WallMs,
@@ -33,40 +33,81 @@ type Answer = Result<Arc<Committed>, Error>;
 /// The answer that all events of a group wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
-    answer: Mutex<Option<Answer>>,
-    answered: Condvar,
+    state: Mutex<Waiting>,
+    changed: Condvar,
     /// Somebody waits, so the group may not stay open for more events.
     wanted: AtomicBool,
+    /// The group takes no more events: its answer comes by itself.
+    closed: AtomicBool,
     tickets: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    answer: Option<Answer>,
+    /// Those who have promised to call `wait`.
+    promised: u32,
+    /// One of them is to close the group.
+    lead: bool,
+}
+
+/// What a wait for a group ended with.
+pub(crate) enum Waited {
+    Answer(Answer),
+    /// The group is still open, and the caller is the one to close it.
+    Lead,
 }
 
 impl Done {
     pub(crate) fn set(&self, answer: Answer) {
-        *self.answer.lock() = Some(answer);
-        self.answered.notify_all();
+        self.state.lock().answer = Some(answer);
+        self.changed.notify_all();
     }
 
-    pub(crate) fn wait(&self) -> Answer {
-        let mut answer = self.answer.lock();
+    /// Tells one of those who wait, or have promised to, that it is to close the group; false if there
+    /// is nobody.
+    pub(crate) fn lead(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.promised == 0 || state.answer.is_some() {
+            return state.answer.is_some();
+        }
+        state.lead = true;
+        self.changed.notify_one();
+        true
+    }
+
+    /// The caller will call `wait`.
+    pub(crate) fn promise(&self) {
+        self.want();
+        self.state.lock().promised += 1;
+    }
+
+    /// Waits, once promised.
+    pub(crate) fn wait(&self) -> Waited {
+        let mut state = self.state.lock();
         loop {
-            if let Some(answer) = &*answer {
-                return answer.clone();
+            if let Some(answer) = &state.answer {
+                return Waited::Answer(answer.clone());
             }
-            answer = self.answered.wait(answer);
+            if state.lead {
+                state.lead = false;
+                return Waited::Lead;
+            }
+            state = self.changed.wait(state);
         }
     }
 
     /// The answer, or `None` if it has not come within `limit`.
     pub(crate) fn wait_timeout(&self, limit: Duration) -> Option<Answer> {
-        let mut answer = self.answer.lock();
-        if answer.is_none() {
-            answer = self.answered.wait_timeout(answer, limit);
+        let mut state = self.state.lock();
+        if state.answer.is_none() {
+            state = self.changed.wait_timeout(state, limit);
         }
-        answer.clone()
+        state.answer.clone()
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        self.answer.lock().is_some()
+        self.state.lock().answer.is_some()
     }
 
     pub(crate) fn want(&self) {
@@ -75,6 +116,14 @@ impl Done {
 
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn note_closed(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     pub(crate) fn add_ticket(&self) {
@@ -90,11 +139,12 @@ impl Done {
 /// What the next commit will hold.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    pub(crate) overlay: Overlay,
+    /// The rows that its events staged, in order; they are in the memtable too.
+    pub(crate) batch: Batch,
     pub(crate) pending: Pending,
-    /// Rows of the catalogue: new names, migrated versions.
-    pub(crate) rows: Batch,
     pub(crate) events: usize,
+    /// Whether a handler ran in it: what they read from was fixed then.
+    pub(crate) has_begun: bool,
     /// Bytes of results staged by its claims.
     pub(crate) result_bytes: usize,
     pub(crate) done: Arc<Done>,
@@ -103,12 +153,12 @@ pub(crate) struct Group {
 impl Group {
     /// Whether there is anything to commit.
     pub(crate) fn is_dirty(&self) -> bool {
-        !(self.overlay.is_empty() && self.pending.is_empty() && self.rows.is_empty())
+        !(self.batch.is_empty() && self.pending.is_empty())
     }
 
     /// Whether it takes no further event.
     pub(crate) fn is_full(&self) -> bool {
-        let bytes = self.overlay.bytes().saturating_add(self.result_bytes);
+        let bytes = self.batch.bytes().len().saturating_add(self.result_bytes);
         self.is_dirty() && (self.events >= GROUP_MAX_EVENTS || bytes >= GROUP_MAX_BYTES)
     }
 }

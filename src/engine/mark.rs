@@ -12,6 +12,8 @@ use crate::storage::tables::TableId;
 
 /// The key of the only row.
 pub(crate) const KEY: &[u8] = b"mark";
+/// The key of the row, in the same table, that says where the journal goes on.
+pub(crate) const JOURNAL_KEY: &[u8] = b"journal";
 const VERSION: u8 = 1;
 
 /// Where the store stands.
@@ -69,9 +71,9 @@ impl Mark {
 
     /// The stored mark; a store without one has had no commit.
     pub(crate) fn load(snapshot: &Snapshot) -> Result<Self, Error> {
-        match snapshot.get(&TableId::Mark.name(), KEY)? {
+        match snapshot.get(TableId::Mark, KEY)? {
             None => Ok(Self::default()),
-            Some(row) => Self::decode(row.bytes()).map_err(|m| Error::corrupt("the mark row", m.0)),
+            Some(row) => Self::decode(&row).map_err(|m| Error::corrupt("the mark row", m.0)),
         }
     }
 }

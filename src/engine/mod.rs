@@ -1,18 +1,20 @@
 //! The engine: groups of events, their commits, and the work behind them.
 //!
-//! Owns the write slot, the open group, recovery from failed writes and the maintenance of claims.
-//! Called by `api`; calls `claims`, `storage` and `base`.
+//! Owns the write slot, the open group, what is in flight, checkpoints, recovery from failed writes and the
+//! maintenance of claims. Called by `api`; calls `claims`, `storage` and `base`.
 //!
 //! Locks are taken in this order, and none is held while waiting for an earlier one: maintenance,
-//! slot, core, state, registry.
+//! slot, core, checkpointing, writer, state, registry.
 
 mod backup;
+mod checkpoint;
 mod clocks;
 mod commit;
 mod core;
 mod counters;
 #[cfg(feature = "testkit")]
 pub(crate) mod decoders;
+mod flight;
 mod group;
 mod maintenance;
 mod mark;
@@ -29,6 +31,7 @@ mod totals;
 mod turn;
 mod upkeep;
 mod verify;
+mod writer;
 
 pub(crate) use backup::restore;
 pub(crate) use counters::{ConsumerCounters, Counters};
@@ -40,7 +43,7 @@ pub(crate) use process::{Case, Delivery, Draft, Handling, Ran};
 pub(crate) use query::PinnedView;
 pub(crate) use registry::{ConsumerEntry, KeyspaceEntry};
 pub(crate) use results::ResultBytes;
-pub(crate) use stage::{Space, Stage, read_stored, scan_layers};
+pub(crate) use stage::{Space, Stage, read_stored, scan_stored};
 
 use std::fmt;
 
@@ -49,17 +52,21 @@ use crate::base::error::Error;
 use crate::base::hash::HashKey;
 use crate::base::ids::{ClassId, StoreMs};
 use crate::base::random::Random;
-use crate::base::sync::{Arc, AtomicBool, Mutex, Ordering, RwLock};
+use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
 use crate::claims::policy::Policy;
 use crate::claims::state::State;
 use crate::storage::directory::{Directory, OpenMode};
 use crate::storage::disk::Disk;
+use crate::storage::memtable::Memtable;
+use crate::storage::tables::TableId;
 use clocks::Clocks;
 use core::{Core, Opened};
+use flight::Flight;
 use maintenance::Maintenance;
 use registry::Registry;
 use slot::Slot;
 use threads::{Bell, Threads};
+use writer::Writer;
 
 /// The class of every consumer that has no retention of its own.
 pub(crate) const DEFAULT_CLASS: ClassId = ClassId(0);
@@ -76,6 +83,10 @@ pub(crate) struct Config {
     pub(crate) sweep_budget_us: u64,
     /// Whether threads may be started at all.
     pub(crate) threads: bool,
+    /// Whether groups become durable through the journal.
+    pub(crate) journal: bool,
+    /// Length of each of the journal's two segments.
+    pub(crate) segment_bytes: u64,
     /// Bytes written since a view was opened past which the view is ended.
     pub(crate) view_max_pinned_bytes: u64,
 }
@@ -88,6 +99,13 @@ pub(crate) struct Engine {
     directory: Directory,
     slot: Slot,
     core: Mutex<Core>,
+    memtable: Memtable,
+    flight: Flight,
+    /// Held by whoever writes a checkpoint outside the slot.
+    checkpointing: Mutex<()>,
+    writer: Mutex<Writer>,
+    /// Since when there is something that no checkpoint holds.
+    unstored_since_us: AtomicU64,
     pub(crate) state: RwLock<State>,
     pub(crate) registry: RwLock<Registry>,
     clocks: Clocks,
@@ -96,6 +114,7 @@ pub(crate) struct Engine {
     pub(crate) views: query::Views,
     maintenance_bell: Bell,
     sync_bell: Bell,
+    checkpoint_bell: Bell,
     threads: Threads,
     opened_us: u64,
     closed: AtomicBool,
@@ -122,8 +141,12 @@ impl Engine {
     pub(crate) fn open(opening: Opening, config: Config) -> Result<Arc<Self>, Error> {
         let Opening { disk, mode, clock, random, policy, allow_shorter } = opening;
         let directory = Directory::open(disk, mode, &random)?;
-        let Opened { core, state, registry, clocks } =
-            Core::open(&directory, &config, &*clock, &random)?;
+        let memtable = Memtable::default();
+        let Opened { core, db, applied, state, registry, clocks } =
+            Core::open(&directory, &config, &*clock, &random, &memtable)?;
+        let flight = Flight::default();
+        flight.reset(core.seq, applied);
+        let writer = Writer { db: Some(db), epoch: core.epoch };
         let maintenance = Maintenance::new(&state)?;
         let opened_us = clock.stopwatch_us();
         let engine = Arc::new(Self {
@@ -133,6 +156,11 @@ impl Engine {
             directory,
             slot: Slot::default(),
             core: Mutex::new(core),
+            memtable,
+            flight,
+            checkpointing: Mutex::default(),
+            writer: Mutex::new(writer),
+            unstored_since_us: AtomicU64::default(),
             state: RwLock::new(state),
             registry: RwLock::new(registry),
             clocks,
@@ -141,6 +169,7 @@ impl Engine {
             views: query::Views::default(),
             maintenance_bell: Bell::default(),
             sync_bell: Bell::default(),
+            checkpoint_bell: Bell::default(),
             threads: Threads::default(),
             opened_us,
             closed: AtomicBool::new(false),
@@ -148,6 +177,7 @@ impl Engine {
         engine.adopt_default_policy(policy, allow_shorter)?;
         if engine.config.threads {
             engine.start_maintenance_thread();
+            engine.start_checkpoint_thread();
         }
         Ok(engine)
     }
@@ -182,39 +212,47 @@ impl Engine {
         }
         self.maintenance_bell.stop();
         self.sync_bell.stop();
+        self.checkpoint_bell.stop();
         let saved = self.save_on_close();
         self.threads.join();
         saved
+    }
+
+    /// Whether a failure is known that only opening anew heals.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.flight.has_crashed() || self.state.read().snapshot.is_over()
     }
 
     fn save_on_close(&self) -> Result<(), Error> {
         self.slot.acquire(&*self.clock, None)?;
         let mut core = self.core.lock();
         let mut saved = Ok(());
-        if core.db.is_some() {
-            self.close_group(&mut core);
+        if core.is_open && core.down.is_none() {
+            self.finish_group(&mut core);
             saved = self.save_clocks(&mut core);
         }
+        core.is_open = false;
+        core.down = None;
         // This ends the snapshots too: views stop here.
-        match core.db.take() {
+        match self.writer.lock().db.take() {
             Some(db) if saved.is_ok() => db.close(),
             other => drop(other),
         }
-        core.down = None;
         self.directory.release();
         drop(core);
         self.slot.release();
         saved
     }
 
-    /// Writes the mark if store time has moved since the last one.
+    /// Writes all that the journal holds, and the mark if store time has moved since the last one, to
+    /// redb: so the next opening has nothing to replay.
     fn save_clocks(&self, core: &mut Core) -> Result<(), Error> {
         if self.clocks.is_empty() {
-            return Ok(());
+            return self.checkpoint_here(core);
         }
-        let mut batch = crate::storage::batch::Batch::default();
         let mark = core.mark(core.seq, &self.clocks, &*self.clock);
-        batch.put(crate::storage::tables::TableId::Mark, mark::KEY.to_vec(), mark.encode());
-        batch.commit(core.db()?)
+        self.checkpoint_here(core)?;
+        self.memtable.put(core.seq, TableId::Mark, mark::KEY, Some(&mark.encode()));
+        self.commit_here(core, core.seq, |_| ())
     }
 }

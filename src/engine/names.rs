@@ -10,11 +10,12 @@ use super::registry::{
 };
 use super::{DEFAULT_CLASS, Engine};
 use crate::base::error::Error;
-use crate::base::ids::{ClassId, Generation, Seq};
+use crate::base::ids::{ClassId, Generation};
 use crate::base::limits::CLASSES_MAX;
 use crate::claims::catalogue::Change;
 use crate::claims::policy::Policy;
 use crate::storage::batch::Batch;
+use crate::storage::tables::TableId;
 
 impl Engine {
     /// Gives the default class the policy of this opening, unless that is shorter than what is
@@ -44,18 +45,21 @@ impl Engine {
     ) -> Result<(), Error> {
         if core.group.is_dirty() {
             let epoch = core.epoch;
-            self.close_group(core);
-            core.ready(self, &self.state)?;
+            self.finish_group(core);
+            core.ready(self)?;
             if core.epoch != epoch {
                 // A recovery came between: what the change speaks of may be gone with it.
                 return Err(Error::view_ended());
             }
         }
-        let seq = Seq(core.seq.0.saturating_add(1));
+        self.flight.wait_until_clear();
+        core.ready(self)?;
+        let seq = core.seq.next();
         change.write(&mut batch);
         let mark = core.mark(seq, &self.clocks, &*self.clock);
-        batch.put(crate::storage::tables::TableId::Mark, super::mark::KEY.to_vec(), mark.encode());
-        self.commit_batch(core, seq, &batch, |state| state.accept(change))
+        batch.put(TableId::Mark, super::mark::KEY, &mark.encode());
+        self.memtable.absorb(seq, batch.rows());
+        self.commit_here(core, seq, |state| state.accept(change))
     }
 
     /// The consumer of that name, registered if it is new.
@@ -164,6 +168,9 @@ impl Engine {
 
     /// Writes the version of the application's state into the open group.
     pub(crate) fn stage_state_version(&self, core: &mut Core, version: u64) {
-        put_state_version(&mut core.group.rows, version);
+        let mut rows = Batch::default();
+        put_state_version(&mut rows, version);
+        self.memtable.absorb(core.seq.next(), rows.rows());
+        core.group.batch.append(&rows);
     }
 }

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Engine;
 use super::core::Core;
+use super::overlay::Overlay;
 use super::stage::{Stage, Verdict};
 use crate::base::canary::planted;
 use crate::base::error::{BoxError, Error};
@@ -191,14 +192,16 @@ impl Engine {
         case: Case<'_>,
         handler: impl for<'g> FnOnce(Stage<'g>) -> (Stage<'g>, Result<T, BoxError>),
     ) -> Ran<T> {
-        let snapshot = self.state.read().snapshot.clone();
-        let stage = Stage::new(&core.group, snapshot, self.config.result_max_bytes);
+        if !core.group.has_begun {
+            self.begin_group(core);
+        }
+        let stage = Stage::new(&core.tip, self.config.result_max_bytes);
         let (stage, value) = match catch_unwind(AssertUnwindSafe(|| handler(stage))) {
             Ok((stage, Ok(value))) => (stage, value),
             Ok((stage, Err(error))) => {
                 let storage = match stage.finish() {
                     Ok(staged) if planted("failed-event-leaks-into-its-group") => {
-                        core.group.overlay.absorb(staged.overlay);
+                        self.stage_rows(core, staged.overlay);
                         None
                     }
                     finished => finished.err(),
@@ -214,11 +217,21 @@ impl Engine {
         if staged.verdict == Verdict::Skip {
             return Ran::Draft(Draft::Skipped(value));
         }
-        core.group.overlay.absorb(staged.overlay);
+        self.stage_rows(core, staged.overlay);
         core.group.result_bytes =
             core.group.result_bytes.saturating_add(staged.result.as_ref().map_or(0, Vec::len));
         let claim = add_claim(core, case, staged.result);
         Ran::Draft(Draft::Applied(value, claim))
+    }
+}
+
+impl Engine {
+    /// Adds the writes of an event that succeeded to the open group.
+    pub(crate) fn stage_rows(&self, core: &mut Core, own: Overlay) {
+        let seq = core.seq.next();
+        let from = core.group.batch.end();
+        own.write(&mut core.group.batch);
+        self.memtable.absorb(seq, core.group.batch.rows_from(from));
     }
 }
 

@@ -6,21 +6,20 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::core::Core;
 use super::process::Handling;
 use super::{Done, Engine};
-use crate::base::canary::{planted, within};
+use crate::base::canary::planted;
 use crate::base::error::Error;
-use crate::base::ids::IdHash;
+use crate::base::ids::{IdHash, Seq};
 use crate::base::sync::{Arc, Mutex};
 use crate::claims::resolve::{Known, Resolver};
 use crate::claims::state::State;
-use crate::storage::snapshot::Snapshot;
+use crate::storage::snapshot::{Snapshot, Stored};
 
 /// A superseded snapshot that somebody may still read.
 #[derive(Debug)]
 struct Old {
-    snapshot: Weak<Snapshot>,
+    stored: Weak<Stored>,
     written_bytes: u64,
     opened_us: u64,
 }
@@ -40,13 +39,14 @@ pub(crate) struct PinnedView {
 impl Views {
     /// Notes a snapshot that is no longer the newest, if anybody else holds it, and ends all noted
     /// ones that pin too much.
-    fn supersede(&self, snapshot: Arc<Snapshot>, written_bytes: u64, now_us: u64, limit: u64) {
+    fn supersede(&self, stored: Arc<Stored>, written_bytes: u64, now_us: u64, limit: u64) {
         let mut old = self.old.lock();
-        if Arc::strong_count(&snapshot) > 1 {
-            let snapshot = Arc::downgrade(&snapshot);
-            old.push(Old { snapshot, written_bytes, opened_us: now_us });
+        if Arc::strong_count(&stored) > 1 {
+            let stored = Arc::downgrade(&stored);
+            old.push(Old { stored, written_bytes, opened_us: now_us });
         }
-        old.retain(|o| match o.snapshot.upgrade() {
+        drop(stored);
+        old.retain(|o| match o.stored.upgrade() {
             None => false,
             Some(held)
                 if written_bytes.saturating_sub(o.written_bytes) > limit
@@ -62,21 +62,29 @@ impl Views {
     /// Age of the oldest snapshot still held, in microseconds; zero if none is.
     pub(crate) fn oldest_us(&self, now_us: u64) -> u64 {
         let old = self.old.lock();
-        let held = old.iter().filter(|o| o.snapshot.strong_count() > 0);
+        let held = old.iter().filter(|o| o.stored.strong_count() > 0);
         held.map(|o| now_us.saturating_sub(o.opened_us)).max().unwrap_or(0)
     }
 }
 
 impl Engine {
-    /// Gives readers a new durable snapshot, and in the same step what `accept` changes.
+    /// Lets readers see all up to `seq`, now durable, and in the same step what `accept` changes.
+    /// `stored` is a new snapshot of redb that holds all that was frozen.
     pub(crate) fn publish(
         &self,
-        core: &Core,
-        snapshot: Arc<Snapshot>,
+        seq: Seq,
+        stored: Option<Arc<Stored>>,
         accept: impl FnOnce(&mut State),
     ) {
+        let is_new = stored.is_some();
         let previous = {
             let mut state = self.state.write();
+            if is_new {
+                self.memtable.drop_frozen();
+            }
+            let stored = stored.unwrap_or_else(|| state.snapshot.stored());
+            let at = state.snapshot.at().max(seq);
+            let snapshot = Arc::new(self.memtable.snapshot(stored, at));
             let previous = std::mem::replace(&mut state.snapshot, snapshot);
             if planted("group-published-in-two-steps") {
                 drop(state);
@@ -86,16 +94,23 @@ impl Engine {
             accept(&mut state);
             previous
         };
-        let written_bytes = core.db().map(|db| db.written_bytes()).unwrap_or(0);
-        let limit = self.config.view_max_pinned_bytes;
-        self.views.supersede(previous, written_bytes, self.clock.stopwatch_us(), limit);
+        if is_new {
+            let limit = self.config.view_max_pinned_bytes;
+            let written_bytes = previous.written_bytes();
+            let stored = previous.stored();
+            drop(previous);
+            self.views.supersede(stored, written_bytes, self.clock.stopwatch_us(), limit);
+        }
     }
 
     /// The last durable group, to read from.
     pub(crate) fn view(&self) -> Result<PinnedView, Error> {
         self.check_open()?;
-        within("view-on-a-group-that-is-not-durable", || self.sync_open_group());
         let snapshot = self.state.read().snapshot.clone();
+        if planted("view-on-a-group-that-is-not-durable") {
+            let snapshot = Arc::new(self.memtable.snapshot(snapshot.stored(), Seq::MAX));
+            return Ok(PinnedView { snapshot });
+        }
         if snapshot.is_over() && !self.slot.is_mine() {
             // Behind the slot the store is healed, or says why it cannot be.
             let _turn = self.turn(None)?;

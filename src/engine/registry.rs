@@ -74,13 +74,10 @@ fn key(prefix: u8, name: &str) -> Vec<u8> {
 impl Registry {
     pub(crate) fn load(snapshot: &Snapshot) -> Result<Self, Error> {
         let mut registry = Self::default();
-        let Some(table) = snapshot.table(&TableId::Catalogue.name())? else {
-            return Ok(registry);
-        };
-        for row in table.whole()? {
+        for row in snapshot.whole(TableId::Catalogue)? {
             let (key, value) = row?;
-            registry.load_row(key.bytes(), value.bytes()).map_err(|m| {
-                Error::corrupt(format!("catalogue row {}", key.bytes().escape_ascii()), m.0)
+            registry.load_row(&key, &value).map_err(|m| {
+                Error::corrupt(format!("catalogue row {}", key.escape_ascii()), m.0)
             })?;
         }
         Ok(registry)
@@ -154,7 +151,7 @@ pub(crate) fn put_consumer(batch: &mut Batch, name: &str, entry: &ConsumerEntry)
     for class in &entry.classes {
         w.u16(class.0);
     }
-    batch.put(TableId::Catalogue, key(CONSUMER, name), w.seal());
+    batch.put(TableId::Catalogue, &key(CONSUMER, name), &w.seal());
 }
 
 fn decode_consumer(value: &[u8]) -> Result<ConsumerEntry, Malformed> {
@@ -177,13 +174,13 @@ pub(crate) fn put_keyspace(batch: &mut Batch, name: &str, entry: &KeyspaceEntry)
     w.u8(VERSION);
     w.u32(entry.id.0);
     w.bytes(entry.codecs.as_bytes());
-    batch.put(TableId::Catalogue, key(KEYSPACE, name), w.seal());
+    batch.put(TableId::Catalogue, &key(KEYSPACE, name), &w.seal());
 }
 
 pub(crate) fn put_state_version(batch: &mut Batch, version: u64) {
     let mut w = Writer::new();
     w.u64(version);
-    batch.put(TableId::Catalogue, STATE_VERSION.to_vec(), w.seal());
+    batch.put(TableId::Catalogue, STATE_VERSION, &w.seal());
 }
 
 #[cfg(test)]

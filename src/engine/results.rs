@@ -65,9 +65,9 @@ impl Engine {
         let table = TableId::Results(bucket).name();
         let damaged = |detail| Error::corrupt(format!("table {table}, result {key}"), detail);
         let row = snapshot
-            .get(&table, &key.0.to_be_bytes())?
+            .get_in(TableId::Results(bucket), &table, &key.0.to_be_bytes())?
             .ok_or_else(|| damaged("the claim names it, but it is not there"))?;
-        let bytes = open(key, row.bytes()).ok_or_else(|| damaged("it does not match"))?;
+        let bytes = open(key, &row).ok_or_else(|| damaged("it does not match"))?;
         Ok(ResultBytes::Some(bytes))
     }
 }

@@ -1,17 +1,18 @@
-//! One event being handled: its staged writes over the open group's over the last durable commit.
+//! One event being handled: its staged writes over all that was closed, and the open group.
 //!
-//! What must hold: H1. Reads see the newest of the three. H2. Nothing leaves here unless the event
+//! What must hold: H1. Reads see the newest. H2. Nothing leaves here unless the event
 //! succeeds. H3. The first storage error sticks: the event fails with it even if the handler swallows
 //! it.
 
-use super::group::Group;
-use super::overlay::{self, Overlay, Rows, Scanned, open_value, seal_value};
+use super::overlay::{Overlay, Scanned, open_value, seal_value};
 use crate::base::error::Error;
 use crate::base::ids::KeyspaceId;
 use crate::base::limits::{EVENT_STAGED_MAX_BYTES, KEY_MAX_BYTES, VALUE_MAX_BYTES};
 use crate::base::sync::Arc;
+use crate::storage::batch::Put;
 use crate::storage::db::Bounds;
 use crate::storage::snapshot::Snapshot;
+use crate::storage::tables::TableId;
 
 /// What the handler decided besides its writes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,8 +34,7 @@ pub(crate) struct Space {
 #[derive(Debug)]
 pub(crate) struct Stage<'g> {
     own: Overlay,
-    group: &'g Group,
-    snapshot: Arc<Snapshot>,
+    tip: &'g Snapshot,
     result: Option<Vec<u8>>,
     result_max_bytes: usize,
     verdict: Verdict,
@@ -49,11 +49,10 @@ pub(crate) struct Staged {
 }
 
 impl<'g> Stage<'g> {
-    pub(crate) fn new(group: &'g Group, snapshot: Arc<Snapshot>, result_max_bytes: usize) -> Self {
+    pub(crate) fn new(tip: &'g Snapshot, result_max_bytes: usize) -> Self {
         Self {
             own: Overlay::default(),
-            group,
-            snapshot,
+            tip,
             result: None,
             result_max_bytes,
             verdict: Verdict::Keep,
@@ -75,14 +74,12 @@ impl<'g> Stage<'g> {
     }
 
     fn read(&self, space: &Space, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        for layer in [&self.own, &self.group.overlay] {
-            if let Some(put) = layer.get(space.id, key) {
-                return put
-                    .map(|stored| open_value(space.id, key, stored).map(<[u8]>::to_vec))
-                    .transpose();
+        match self.own.get(space.id, key) {
+            Some(put) => {
+                put.map(|stored| open_value(space.id, key, stored).map(<[u8]>::to_vec)).transpose()
             }
+            None => read_stored(self.tip, space, key),
         }
-        read_stored(&self.snapshot, space, key)
     }
 
     pub(crate) fn insert(
@@ -126,11 +123,8 @@ impl<'g> Stage<'g> {
         limit: usize,
         reverse: bool,
     ) -> Result<Scanned, Error> {
-        let layers: Vec<&Rows> = [&self.own, &self.group.overlay]
-            .into_iter()
-            .filter_map(|layer| layer.rows(space.id))
-            .collect();
-        let rows = scan_layers(&self.snapshot, space, &layers, bounds, limit, reverse);
+        let own = self.own.range(space.id, bounds, reverse);
+        let rows = scan_over(self.tip, space, own, bounds, limit, reverse);
         self.note(rows)
     }
 
@@ -168,27 +162,48 @@ fn check_limits<const N: usize>(numbers: [(&'static str, usize, usize); N]) -> R
     }
 }
 
-/// A value as the last durable commit has it.
+/// A value as a snapshot has it.
 pub(crate) fn read_stored(
     snapshot: &Snapshot,
     space: &Space,
     key: &[u8],
 ) -> Result<Option<Vec<u8>>, Error> {
-    match snapshot.get(&space.table, key)? {
+    let table = TableId::Keyspace(space.id);
+    match snapshot.get_in(table, &space.table, key)? {
         None => Ok(None),
-        Some(stored) => Ok(Some(open_value(space.id, key, stored.bytes())?.to_vec())),
+        Some(mut stored) => {
+            let value_bytes = open_value(space.id, key, &stored)?.len();
+            stored.truncate(value_bytes);
+            Ok(Some(stored))
+        }
     }
 }
 
-/// Rows of a snapshot with layers of staged writes over it.
-pub(crate) fn scan_layers(
+/// Values of a snapshot between the bounds.
+pub(crate) fn scan_stored(
     snapshot: &Snapshot,
     space: &Space,
-    layers: &[&Rows],
     bounds: Bounds<'_>,
     limit: usize,
     reverse: bool,
 ) -> Result<Scanned, Error> {
-    let table = snapshot.table(&space.table)?;
-    overlay::scan(space.id, layers, table.as_deref(), bounds, limit, reverse)
+    scan_over(snapshot, space, Vec::new(), bounds, limit, reverse)
+}
+
+fn scan_over(
+    snapshot: &Snapshot,
+    space: &Space,
+    own: Vec<(Vec<u8>, Put)>,
+    bounds: Bounds<'_>,
+    limit: usize,
+    reverse: bool,
+) -> Result<Scanned, Error> {
+    let rows = snapshot.scan(TableId::Keyspace(space.id), bounds, reverse, own)?;
+    rows.take(limit)
+        .map(|row| {
+            let (key, stored) = row?;
+            let value = open_value(space.id, &key, &stored)?.to_vec();
+            Ok((key, value))
+        })
+        .collect()
 }

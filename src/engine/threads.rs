@@ -1,4 +1,5 @@
-//! The engine's own threads: one for maintenance, one that syncs what tickets left open.
+//! The engine's own threads: one for maintenance, one that writes checkpoints, one
+//! that syncs what tickets left open.
 //!
 //! Owns their start, their bells and their end. What must hold: J1. A bell rung while its thread is
 //! busy is heard afterwards. J2. No thread outlives the store, nor keeps it from being dropped.
@@ -6,6 +7,8 @@
 use std::time::Duration;
 
 use super::Engine;
+use super::group::{Committed, Done, Waited};
+use crate::base::error::Error;
 use crate::base::sync::{Arc, Condvar, Mutex, thread};
 
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
@@ -117,12 +120,41 @@ impl Engine {
         self.sync_bell.ring();
     }
 
-    /// Closes the open group if there is anything in it.
-    pub(crate) fn sync_open_group(&self) {
-        if let Ok(mut turn) = self.turn(None)
-            && turn.attach_waiting().is_some()
-        {
-            turn.close_group();
+    /// Waits for the answer to a group, closing it if nobody else is there to do that. The caller has
+    /// promised to.
+    pub(crate) fn wait(&self, done: &Done) -> Result<Arc<Committed>, Error> {
+        loop {
+            match done.wait() {
+                Waited::Answer(answer) => return answer,
+                // If the slot cannot be had, the group was answered with the reason.
+                Waited::Lead => drop(self.turn(None)),
+            }
         }
+    }
+
+    /// Closes the open group if there is anything in it, and lets it land.
+    pub(crate) fn sync_open_group(&self) {
+        if let Ok(mut turn) = self.turn(None) {
+            turn.core().group.done.want();
+        }
+    }
+
+    /// Starts the thread that writes checkpoints.
+    pub(crate) fn start_checkpoint_thread(self: &Arc<Self>) {
+        if !self.config.journal {
+            return;
+        }
+        let engine = self.clone();
+        let handle = thread::spawn(move || {
+            let mut limit = None;
+            while engine.checkpoint_bell.wait(limit) {
+                limit = engine.checkpoint_due();
+            }
+        });
+        self.threads.handles.lock().push(handle);
+    }
+
+    pub(crate) fn wake_checkpoints(&self) {
+        self.checkpoint_bell.ring();
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{DEFAULT_CLASS, Engine};
 use crate::base::error::Error;
 use crate::base::ids::{ClassId, Scope};
+use crate::claims::catalogue::Bucket;
 use crate::claims::recent::Aggregate;
 
 /// Sums over all claims.
@@ -86,8 +87,17 @@ impl Engine {
         self.directory.file_bytes()
     }
 
-    /// Bytes written to the database file since it was last opened.
+    /// Bytes written to the database file since it was last opened, and to the journal.
     pub(crate) fn written_bytes(&self) -> u64 {
-        self.state.read().snapshot.written_bytes()
+        let database = self.state.read().snapshot.written_bytes();
+        database.saturating_add(self.counters.journal_bytes.get())
+    }
+
+    /// Whether recent claims are about to be sealed.
+    pub(super) fn is_sealing_near(&self) -> bool {
+        let state = self.state.read();
+        let ended = |b: &Bucket| b.end <= self.now(b.class) && state.recent.holds(b.id);
+        state.recent.len() * 2 >= self.config.recent_max_claims
+            || state.catalogue.buckets.values().any(ended)
     }
 }

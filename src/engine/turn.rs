@@ -1,7 +1,8 @@
 //! One holding of the write slot, and how it ends.
 //!
 //! Owns the rule of who closes a group: whoever holds the slot and sees nobody behind him, or a full
-//! group. What must hold: Y1. However a turn ends, by return, error or panic, the slot is passed on and
+//! group; but while a group is in flight, one that is not full waits for its landing, and whoever lands it
+//! names one of those who wait. What must hold: Y1. However a turn ends, by return, error or panic, the slot is passed on and
 //! no group that somebody waits for is left open without a next holder.
 
 use std::time::Duration;
@@ -24,7 +25,7 @@ impl Engine {
         self.slot.acquire(&*self.clock, max_wait)?;
         let mut turn = Turn { engine: self, core: Some(self.core.lock()) };
         let core = turn.core();
-        core.ready(self, &self.state)?;
+        core.ready(self)?;
         Ok(turn)
     }
 }
@@ -35,25 +36,27 @@ impl<'e> Turn<'e> {
         self.core.as_mut().expect("the turn is not over")
     }
 
-    /// Ties this caller's answer to the open group if there is anything in it.
+    /// Ties this caller's answer to all that its event can have read: the open group if there is
+    /// anything in it, else the one in flight.
     pub(crate) fn attach(&mut self) -> Option<Arc<Done>> {
+        let engine = self.engine;
         let group = &self.core().group;
-        group.is_dirty().then(|| group.done.clone())
+        if group.is_dirty() { Some(group.done.clone()) } else { engine.flight.flying() }
     }
 
-    /// As `attach`, and the group may not wait for further events.
+    /// As `attach`; the caller will wait, so the group may not wait for further events.
     pub(crate) fn attach_waiting(&mut self) -> Option<Arc<Done>> {
         let done = self.attach();
         if let Some(done) = &done {
-            done.want();
+            done.promise();
         }
         done
     }
 
-    /// Closes the open group at once, keeping the slot.
-    pub(crate) fn close_group(&mut self) {
+    /// Makes the open group durable at once, keeping the slot.
+    pub(crate) fn finish_group(&mut self) {
         let engine = self.engine;
-        engine.close_group(self.core());
+        engine.finish_group(self.core());
     }
 }
 
@@ -61,24 +64,36 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let engine = self.engine;
         let Some(mut core) = self.core.take() else { return };
-        let open = core.group.is_dirty();
-        if !open {
+        let mut takeoff = None;
+        if !core.group.is_dirty() {
             core.group.events = 0; // repeats alone, which no commit will count
-        }
-        if open && core.group.is_full() {
-            engine.close_group(&mut core);
-        } else if open && core.group.done.is_wanted() {
+            core.group.has_begun = false; // what the next reads from is fixed anew
+        } else if core.group.is_full() {
+            takeoff = engine.close_group(&mut core);
+        } else if !core.group.done.is_wanted() {
+            engine.wake_sync_thread();
+        } else if !engine.flight.park(&core.group.done) {
             // Somebody behind us will add to the group and then stand here himself.
             drop(core);
             if engine.slot.pass() {
                 return;
             }
             core = engine.core.lock();
-            engine.close_group(&mut core);
-        } else if open {
-            engine.wake_sync_thread();
+            takeoff = engine.close_group(&mut core);
+        }
+        let mut crashed = None;
+        if let Some(heavy) = takeoff.take_if(|takeoff| !takeoff.may_fly()) {
+            crashed = engine.land(heavy).err();
         }
         drop(core);
         engine.slot.release();
+        if let Some(takeoff) = takeoff {
+            crashed = engine.land(takeoff).err();
+        }
+        if let Some(crashed) = crashed {
+            engine.flight.crashed(crashed);
+            // Recovering answers everybody who waits for the group, or says why it cannot.
+            drop(engine.turn(None));
+        }
     }
 }

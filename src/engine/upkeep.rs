@@ -13,6 +13,8 @@ impl Engine {
     /// A little maintenance on a caller's thread, where the store may have none of its own.
     pub(crate) fn work_a_little(&self) {
         if !self.config.threads && !self.slot.is_mine() {
+            // What fails here fails again, and is reported, at the next commit.
+            let _ = self.checkpoint_frozen();
             self.try_maintain_step();
         }
     }
@@ -47,10 +49,11 @@ impl Engine {
         if from == version {
             return Ok(());
         }
-        turn.close_group();
+        turn.finish_group();
         let core = turn.core();
-        let snapshot = self.state.read().snapshot.clone();
-        let stage = Stage::new(&core.group, snapshot, self.config.result_max_bytes);
+        core.ready(self)?;
+        self.begin_group(core);
+        let stage = Stage::new(&core.tip, self.config.result_max_bytes);
         let (stage, result) = match catch_unwind(AssertUnwindSafe(|| migrate(from, stage))) {
             Ok(ran) => ran,
             Err(panic) => {
@@ -60,11 +63,13 @@ impl Engine {
         };
         let staged = stage.finish()?;
         result.map_err(Error::handler_failed)?;
-        core.group.overlay.absorb(staged.overlay);
+        self.stage_rows(core, staged.overlay);
         self.stage_state_version(core, version);
         let done = core.group.done.clone();
-        turn.close_group();
-        done.wait()?;
+        done.promise();
+        turn.finish_group();
+        drop(turn);
+        self.wait(&done)?;
         self.registry.write().state_version = version;
         Ok(())
     }

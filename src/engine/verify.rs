@@ -17,9 +17,8 @@ impl Engine {
     pub(crate) fn verify(&self) -> Result<(), Error> {
         self.check_open()?;
         let mut turn = self.turn(None)?;
-        turn.close_group();
-        let core = turn.core();
-        core.ready(self, &self.state)?;
+        turn.finish_group();
+        self.checkpoint_here(turn.core())?;
         let (snapshot, runs): (_, Vec<Arc<Run>>) = {
             let state = self.state.read();
             (state.snapshot.clone(), state.runs.values().flatten().cloned().collect())
@@ -31,8 +30,8 @@ impl Engine {
         }
         self.verify_state(&snapshot)?;
         self.verify_results(&snapshot)?;
-        // The turn is kept until here, so that nobody writes to the file.
-        core.db()?;
+        // Nobody writes to the file meanwhile.
+        let _writer = self.writer.lock();
         self.directory.check_pages()
     }
 
@@ -40,10 +39,9 @@ impl Engine {
         let spaces: Vec<KeyspaceId> =
             self.registry.read().keyspaces.values().map(|k| k.id).collect();
         for space in spaces {
-            let Some(table) = snapshot.table(&TableId::Keyspace(space).name())? else { continue };
-            for row in table.whole()? {
+            for row in snapshot.whole(TableId::Keyspace(space))? {
                 let (key, value) = row?;
-                open_value(space, key.bytes(), value.bytes())?;
+                open_value(space, &key, &value)?;
             }
         }
         Ok(())
@@ -53,10 +51,9 @@ impl Engine {
         let buckets: Vec<u32> = self.state.read().catalogue.results.keys().copied().collect();
         for bucket in buckets {
             let name = TableId::Results(bucket).name();
-            let Some(table) = snapshot.table(&name)? else { continue };
-            for row in table.whole()? {
+            for row in snapshot.whole(TableId::Results(bucket))? {
                 let (key, _) = row?;
-                let key = key.bytes().try_into().map(u64::from_be_bytes).map_err(|_| {
+                let key = key.as_slice().try_into().map(u64::from_be_bytes).map_err(|_| {
                     Error::corrupt(format!("table {name}"), "a key is not eight bytes long")
                 })?;
                 self.read_result(snapshot, StoredResult::Key(ResultKey(key)))?;

@@ -1,148 +1,160 @@
-//! What one commit writes, as rows of tables; describable as bytes and applicable from them.
+//! What one group writes, as a log of rows: describable as bytes and applicable from them.
 //!
-//! What must hold: B1. `decode(encode(b)) == b`. B2. Applying a decoded batch leaves the very rows
-//! that applying the original does: the journal will rest on this. B3. Within a table the last write
-//! to a key wins.
+//! What must hold: B1. `decode(b.bytes()) == b`. B2. Applying a decoded batch leaves the very rows
+//! that applying the original does: the journal rests on this. B3. The last write to a key wins.
+//!
+//! The log is kept as the bytes that the journal will hold, so that closing a group encodes nothing again.
 
-use std::collections::BTreeMap;
-
-use super::db::{Db, WriteTxn};
 use super::tables::TableId;
-use crate::base::canary::{is_within, planted};
-use crate::base::codec::{Malformed, Reader, Writer, unseal};
-use crate::base::error::Error;
+use crate::base::codec::{Malformed, Reader, Writer};
 
 /// A value to put, or nothing to remove the key.
 pub(crate) type Put = Option<Vec<u8>>;
 
-/// The rows of one commit, by table and key.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Batch {
-    tables: BTreeMap<TableId, BTreeMap<Vec<u8>, Put>>,
-}
+/// A row: its table, its key, and what becomes of it.
+pub(crate) type Row<'a> = (TableId, &'a [u8], Option<&'a [u8]>);
 
 const VERSION: u8 = 1;
+/// What follows: the table that the next rows belong to.
+const TABLE: u8 = 1;
+/// What follows: key and value.
+const PUT: u8 = 2;
+/// What follows: a key.
+const REMOVE: u8 = 3;
+
+/// A place in the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    offset: usize,
+    table: Option<TableId>,
+}
+
+/// The rows of one group, in the order in which they were staged.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Batch {
+    log: Writer,
+    table: Option<TableId>,
+}
 
 impl Batch {
-    pub(crate) fn put(&mut self, table: TableId, key: Vec<u8>, value: Vec<u8>) {
-        self.tables.entry(table).or_default().insert(key, Some(value));
+    pub(crate) fn put(&mut self, table: TableId, key: &[u8], value: &[u8]) {
+        self.begin(table);
+        self.log.u8(PUT);
+        self.log.bytes(key);
+        self.log.bytes(value);
     }
 
-    pub(crate) fn remove(&mut self, table: TableId, key: Vec<u8>) {
-        self.tables.entry(table).or_default().insert(key, None);
+    pub(crate) fn remove(&mut self, table: TableId, key: &[u8]) {
+        self.begin(table);
+        self.log.u8(REMOVE);
+        self.log.bytes(key);
     }
 
-    /// Adds all rows of one table.
-    pub(crate) fn extend(&mut self, table: TableId, rows: BTreeMap<Vec<u8>, Put>) {
-        match self.tables.entry(table) {
-            std::collections::btree_map::Entry::Vacant(e) => {
-                e.insert(rows);
+    fn begin(&mut self, table: TableId) {
+        if self.table == Some(table) {
+            return;
+        }
+        if self.log.len() == 0 {
+            self.log.u8(VERSION);
+        }
+        self.log.u8(TABLE);
+        self.log.varint(table.code());
+        self.table = Some(table);
+    }
+
+    /// Adds all rows of another batch behind its own.
+    pub(crate) fn append(&mut self, other: &Self) {
+        for (table, key, put) in other.rows() {
+            match put {
+                Some(value) => self.put(table, key, value),
+                None => self.remove(table, key),
             }
-            std::collections::btree_map::Entry::Occupied(mut e) => e.get_mut().extend(rows),
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.tables.is_empty()
+        self.log.len() == 0
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::new();
-        w.u8(VERSION);
-        w.varint(self.tables.len() as u64);
-        for (table, rows) in &self.tables {
-            w.varint(table.code());
-            w.varint(rows.len() as u64);
-            for (key, put) in rows {
-                w.bytes(key);
-                match put {
-                    None => w.varint(0),
-                    Some(value) => {
-                        w.varint(value.len() as u64 + 1);
-                        w.raw(value);
-                    }
-                }
-            }
+    /// Its bytes, as a record of the journal holds them. They carry no checksum of their own.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.log.as_slice()
+    }
+
+    /// The end of what is there so far.
+    pub(crate) fn end(&self) -> Place {
+        Place { offset: self.log.len(), table: self.table }
+    }
+
+    /// All rows, in order.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.rows_from(Place { offset: 0, table: None })
+    }
+
+    /// The rows behind a place in this batch.
+    pub(crate) fn rows_from(&self, place: Place) -> impl Iterator<Item = Row<'_>> {
+        let rest = self.bytes().get(place.offset.max(1)..).unwrap_or_default();
+        let mut cursor = Cursor { rest: Reader::new(rest), table: place.table };
+        // What is in here was written by `put` and `remove`, or checked by `decode`.
+        std::iter::from_fn(move || cursor.next().ok().flatten())
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        if bytes.is_empty() {
+            return Ok(Self::default());
         }
-        w.seal()
-    }
-
-    pub(crate) fn decode(record: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader::new(unseal(record)?);
-        if r.u8()? != VERSION {
+        let mut reader = Reader::new(bytes);
+        if reader.u8()? != VERSION {
             return Err(Malformed("unknown version of a batch"));
         }
-        let mut batch = Self::default();
-        for _ in 0..r.varint()? {
-            let table = TableId::from_code(r.varint()?).ok_or(Malformed("unknown table"))?;
-            let mut rows = BTreeMap::new();
-            for _ in 0..r.varint()? {
-                let key = r.bytes()?.to_vec();
-                let put = match r.varint()?.checked_sub(1) {
-                    None => None,
-                    Some(len) => {
-                        let len = usize::try_from(len).map_err(|_| Malformed("value too long"))?;
-                        Some(r.raw(len)?.to_vec())
-                    }
-                };
-                if rows.insert(key, put).is_some() {
-                    return Err(Malformed("a key stands twice"));
-                }
-            }
-            if batch.tables.insert(table, rows).is_some() {
-                return Err(Malformed("a table stands twice"));
+        let mut cursor = Cursor { rest: reader, table: None };
+        let mut log = Self::default();
+        while let Some((table, key, put)) = cursor.next()? {
+            match put {
+                Some(value) => log.put(table, key, value),
+                None => log.remove(table, key),
             }
         }
-        r.finish()?;
-        Ok(batch)
+        if log.bytes() == bytes { Ok(log) } else { Err(Malformed("not as a batch is written")) }
     }
 
-    /// Writes the rows into an open transaction.
-    pub(crate) fn apply(&self, txn: &WriteTxn) -> Result<(), Error> {
-        for (table, rows) in &self.tables {
-            let mut open = txn.table(&table.name())?;
-            if *table == TableId::Recent && rows.values().all(Option::is_some) {
-                // Sequence numbers only ever grow: these rows belong behind all others.
-                let rows = rows.iter().filter_map(|(k, v)| Some((k.as_slice(), v.as_deref()?)));
-                open.append(rows)?;
+    /// Writes the rows in one commit of their own.
+    #[cfg(any(test, feature = "testkit"))]
+    pub(crate) fn commit(&self, db: &super::db::Db) -> Result<(), crate::base::error::Error> {
+        let memtable = super::memtable::Memtable::default();
+        memtable.absorb(crate::base::ids::Seq::MAX, self.rows());
+        memtable.freeze();
+        let txn = db.write(true)?;
+        memtable.apply_frozen(&txn, &|_| true)?;
+        txn.commit()
+    }
+}
+
+/// Reads a log row by row.
+struct Cursor<'a> {
+    rest: Reader<'a>,
+    table: Option<TableId>,
+}
+
+impl<'a> Cursor<'a> {
+    fn next(&mut self) -> Result<Option<Row<'a>>, Malformed> {
+        while !self.rest.is_empty() {
+            let kind = self.rest.u8()?;
+            if kind == TABLE {
+                let code = self.rest.varint()?;
+                self.table = Some(TableId::from_code(code).ok_or(Malformed("unknown table"))?);
                 continue;
             }
-            for (key, put) in rows {
-                match put {
-                    Some(value) => open.insert(key, value)?,
-                    None => {
-                        open.remove(key)?;
-                    }
-                }
-            }
+            let table = self.table.ok_or(Malformed("a row of no table"))?;
+            let key = self.rest.bytes()?;
+            let put = match kind {
+                PUT => Some(self.rest.bytes()?),
+                REMOVE => None,
+                _ => return Err(Malformed("unknown kind of row")),
+            };
+            return Ok(Some((table, key, put)));
         }
-        Ok(())
-    }
-
-    /// Writes the rows and makes them durable. After an error they may or may not be.
-    pub(crate) fn commit(&self, db: &Db) -> Result<(), Error> {
-        debug_assert_eq!(Self::decode(&self.encode()).as_ref(), Ok(self), "B1");
-        if planted("state-in-a-second-transaction") {
-            self.commit_state_apart(db)?;
-        }
-        let unsynced = planted("acknowledged-before-durable")
-            || is_within("view-on-a-group-that-is-not-durable");
-        let txn = db.write(!unsynced)?;
-        if let Err(e) = self.apply(&txn) {
-            // The first error is the one to report; the transaction is gone either way.
-            let _ = txn.abort();
-            return Err(e);
-        }
-        txn.commit()
-    }
-
-    /// For a canary alone.
-    fn commit_state_apart(&self, db: &Db) -> Result<(), Error> {
-        let mut state = self.clone();
-        state.tables.retain(|table, _| matches!(table, TableId::Keyspace(_)));
-        let txn = db.write(true)?;
-        state.apply(&txn)?;
-        txn.commit()
+        Ok(None)
     }
 }
 
@@ -152,6 +164,7 @@ mod tests {
 
     use super::*;
     use crate::base::ids::KeyspaceId;
+    use crate::storage::db::Db;
     use crate::storage::disk::{Disk, MemoryDisk};
 
     fn batches() -> impl Strategy<Value = Batch> {
@@ -165,8 +178,8 @@ mod tests {
             let mut batch = Batch::default();
             for (table, key, put) in rows {
                 match put {
-                    Some(value) => batch.put(table, key, value),
-                    None => batch.remove(table, key),
+                    Some(value) => batch.put(table, &key, &value),
+                    None => batch.remove(table, &key),
                 }
             }
             batch
@@ -196,7 +209,7 @@ mod tests {
             let direct = Db::open(disk.open("a", true).unwrap(), 1 << 20).unwrap();
             let replayed = Db::open(disk.open("b", true).unwrap(), 1 << 20).unwrap();
             for batch in &batches {
-                let again = Batch::decode(&batch.encode()).unwrap();
+                let again = Batch::decode(batch.bytes()).unwrap();
                 prop_assert_eq!(&again, batch);
                 batch.commit(&direct).unwrap();
                 again.commit(&replayed).unwrap();
@@ -208,18 +221,24 @@ mod tests {
     #[test]
     fn golden_bytes_and_refusals() {
         let mut batch = Batch::default();
-        batch.put(TableId::Keyspace(KeyspaceId(1)), b"k".to_vec(), b"v".to_vec());
-        batch.remove(TableId::Catalogue, b"gone".to_vec());
-        let bytes = batch.encode();
-        let body = [
-            1, 2, 0x80, 0x80, 0x80, 0x80, 0x10, 1, 4, b'g', b'o', b'n', b'e', 0, 0x81, 0x80, 0x80,
-            0x80, 0x40, 1, 1, b'k', 2, b'v',
-        ];
-        assert_eq!(bytes[..bytes.len() - 4], body);
-        for bit in 0..bytes.len() * 8 {
-            let mut bad = bytes.clone();
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(Batch::decode(&bad).is_err());
+        batch.put(TableId::Keyspace(KeyspaceId(1)), b"k", b"v");
+        batch.put(TableId::Keyspace(KeyspaceId(1)), b"l", b"");
+        let place = batch.end();
+        batch.remove(TableId::Catalogue, b"gone");
+        let state = [1, 1, 0x81, 0x80, 0x80, 0x80, 0x40, 2, 1, b'k', 1, b'v', 2, 1, b'l', 0];
+        let gone = [1, 0x80, 0x80, 0x80, 0x80, 0x10, 3, 4, b'g', b'o', b'n', b'e'];
+        assert_eq!(batch.bytes(), [&state[..], &gone[..]].concat());
+        let rest: Vec<_> = batch.rows_from(place).collect();
+        assert_eq!(rest, [(TableId::Catalogue, &b"gone"[..], None)]);
+        assert_eq!(batch.rows().count(), 3);
+        assert_eq!(Batch::decode(&[]).unwrap(), Batch::default());
+        for len in [1, 2, 7, 8, 11, 13, 15, 17, 27] {
+            assert!(Batch::decode(&batch.bytes()[..len]).is_err(), "cut to {len}");
         }
+        for bad in [&[2][..], &[1], &[1, 2, 0, 0], &[1, 1, 0x80, 0x80, 0x80, 0x80, 0x10]] {
+            assert!(Batch::decode(bad).is_err());
+        }
+        let twice = [1, 1, 0, 2, 0, 0, 1, 0, 2, 0, 0]; // the table named again without need
+        assert!(Batch::decode(&twice).is_err());
     }
 }

@@ -13,7 +13,7 @@ use crate::api::tx::Tx;
 use crate::base::error::{BoxError, Error};
 use crate::base::random::Random;
 use crate::claims::policy::Retention;
-use crate::engine::{Space, scan_layers};
+use crate::engine::{Space, scan_stored};
 use crate::storage::tables::TableId;
 
 /// All keyspaces by name, as bytes.
@@ -316,7 +316,7 @@ fn state_of(inbox: &Inbox) -> Result<State, Error> {
         let table = TableId::Keyspace(entry.id).name().into();
         let space = Space { id: entry.id, table };
         let all = (Bound::Unbounded, Bound::Unbounded);
-        state.insert(name, scan_layers(&snapshot, &space, &[], all, usize::MAX, false)?);
+        state.insert(name, scan_stored(&snapshot, &space, all, usize::MAX, false)?);
     }
     Ok(state)
 }

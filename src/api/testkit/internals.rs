@@ -156,7 +156,7 @@ impl Sealed {
             filters.push(filter);
         }
         let run = Run::built(RunMeta::new(name, Seq(1), Seq(1), metas), filters);
-        Ok(Self { snapshot: Snapshot::new(db.read()?), run, _db: db })
+        Ok(Self { snapshot: Snapshot::of(db.read()?), run, _db: db })
     }
 
     /// What the filter says.
@@ -193,12 +193,12 @@ impl Target {
     pub fn apply(&self, seq: u64, group: &Group, counters: u64) -> Result<(), Error> {
         let mut batch = Batch::default();
         for (n, chunk) in (0..).zip(group.encode()) {
-            batch.put(TableId::Recent, packed::chunk_key(Seq(seq), n).to_vec(), chunk);
+            batch.put(TableId::Recent, &packed::chunk_key(Seq(seq), n), &chunk);
         }
         let state = TableId::Keyspace(KeyspaceId(1));
         for claim in &group.0.claims {
             let counter = (claim.hash.0 as u64) % counters.max(1);
-            batch.put(state, counter.to_be_bytes().to_vec(), seq.to_le_bytes().to_vec());
+            batch.put(state, &counter.to_be_bytes(), &seq.to_le_bytes());
         }
         batch.commit(&self.0)
     }

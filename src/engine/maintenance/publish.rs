@@ -135,7 +135,7 @@ impl Engine {
     /// Removes tombstones that hide nothing any more, unless they were renewed since.
     pub(super) fn publish_retirement(&self, gone: &[(IdHash, Position)]) -> Result<(), Error> {
         let mut turn = self.turn(None)?;
-        turn.close_group(); // it may hold a newer tombstone for the same id
+        turn.finish_group(); // it may hold a newer tombstone for the same id
         let known = self.state.read().tombstones.clone();
         let gone = gone.iter().filter(|(hash, position)| known.get(hash) == Some(position));
         let gone: Vec<IdHash> = gone.map(|(hash, _)| *hash).collect();

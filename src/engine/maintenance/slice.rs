@@ -2,6 +2,7 @@
 //!
 //! What must hold: SL1. Pages that a slice will free were read before the slot was taken. SL2. The
 //! clock is looked at between steps. SL3. A slice that fails heals the store like any failed write.
+//!     SL4. A slice holds the writer's lock and never the write slot: groups go on meanwhile.
 
 use std::ops::Bound;
 
@@ -11,7 +12,6 @@ use crate::base::ids::{Epoch, RunId, Seq};
 use crate::claims::packed;
 use crate::claims::run::prefetch;
 use crate::engine::Engine;
-use crate::engine::core::Core;
 use crate::storage::db::WriteTxn;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::tables::TableId;
@@ -28,9 +28,13 @@ struct Stretch {
 
 impl Engine {
     pub(super) fn core_epoch(&self) -> Result<Epoch, Error> {
-        let core = self.core.lock();
-        core.db()?;
-        Ok(core.epoch)
+        let writer = self.writer.lock();
+        if writer.db.is_some() {
+            return Ok(writer.epoch);
+        }
+        drop(writer);
+        let mut turn = self.turn(None)?; // which heals, or says why it cannot
+        Ok(turn.core().epoch)
     }
 
     pub(super) fn next_run(&self) -> RunId {
@@ -40,52 +44,26 @@ impl Engine {
         id
     }
 
-    /// Runs `f` in a transaction that is not durable by itself, holding the slot.
+    /// Runs `f` in a transaction that is not durable by itself. Only redb's other writers wait for it.
     fn slice<T>(
         &self,
         epoch: Option<Epoch>,
         f: impl FnOnce(&WriteTxn, &dyn Fn() -> bool) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut turn = self.turn(None)?;
+        let writer = self.writer.lock();
         let started_us = self.clock.stopwatch_us();
-        let core = turn.core();
-        if epoch != Some(core.epoch) {
-            // A recovery came between: what this slice belongs to is gone.
-            return Err(Error::view_ended());
-        }
         let budget_us = self.config.sweep_budget_us;
         let go_on = || self.clock.stopwatch_us().saturating_sub(started_us) * 2 < budget_us;
-        let result = self.write_unsynced(core, |txn| f(txn, &go_on));
+        let result = writer.unsynced(epoch, |txn| f(txn, &go_on));
+        drop(writer);
         self.count_slice(self.clock.stopwatch_us().saturating_sub(started_us));
-        result
-    }
-
-    fn write_unsynced<T>(
-        &self,
-        core: &mut Core,
-        f: impl FnOnce(&WriteTxn) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let attempt = (|| {
-            let txn = core.db()?.write(false)?;
-            match f(&txn) {
-                Ok(value) => txn.commit().map(|()| value),
-                Err(e) => {
-                    let _ = txn.abort();
-                    Err(e)
-                }
-            }
-        })();
-        if let Err(error) = &attempt {
-            if core.group.is_dirty() {
-                // Its events were staged over a base that is about to be opened anew.
-                self.close_group(core);
-            }
+        if let Err(error) = &result {
+            let mut turn = self.turn(None)?; // which heals
             if error.is_full() {
-                core.note_full(&*self.clock);
+                turn.core().note_full(&*self.clock);
             }
-            core.heal(self, &self.state)?;
         }
-        attempt
+        result
     }
 
     pub(super) fn count_slice(&self, us: u64) {

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use redb::{ReadableDatabase, TableDefinition};
 
-pub(crate) use read::{Bounds, ReadTable, ReadTxn, Rows, Value};
+pub(crate) use read::{Bounds, ReadTable, ReadTxn, Rows};
 pub(crate) use write::WriteTxn;
 
 use super::disk::DiskFile;
@@ -123,16 +123,6 @@ impl Db {
         } else {
             drop(inner);
         }
-    }
-
-    /// Bytes written to the file since it was opened.
-    pub(crate) fn written_bytes(&self) -> u64 {
-        self.health.written_bytes.get()
-    }
-
-    /// Whether any read, write or sync has failed; then only opening anew helps.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.health.has_failed()
     }
 
     fn redb(&self) -> Result<&redb::Database, redb::Error> {

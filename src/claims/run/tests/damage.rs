@@ -107,8 +107,8 @@ fn n2_the_table_of_another_run_is_damage_even_with_the_same_hashes() {
         owner_tag(other.table_names().next().unwrap())
     );
     let snap = snapshot(&db);
-    let block = snap.get(other.table_names().next().unwrap(), &block_key(rows[0].hash));
-    let block = block.unwrap().unwrap().bytes().to_vec();
+    let table = snap.table(other.table_names().next().unwrap()).unwrap().unwrap();
+    let block = table.get(&block_key(rows[0].hash)).unwrap().unwrap().bytes().to_vec();
     rewrite(&db, &run, |index, _, value| {
         if index == 0 {
             *value = block.clone();

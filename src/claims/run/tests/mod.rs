@@ -21,7 +21,7 @@ fn database() -> Db {
 }
 
 fn snapshot(db: &Db) -> Snapshot {
-    Snapshot::new(db.read().unwrap())
+    Snapshot::of(db.read().unwrap())
 }
 
 fn name(id: u64) -> RunName {

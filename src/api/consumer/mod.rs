@@ -1,9 +1,10 @@
 //! A named logical handler and its calls.
 
+mod batch;
+
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use super::batch::Batch;
 use super::claim::Claim;
 use super::event::Event;
 use super::event_id::EventId;
@@ -151,8 +152,7 @@ impl Consumer {
             Ran::Failed(error) => {
                 // What the handler read may not be durable yet, and its error may rest on it.
                 if let Some(done) = done {
-                    self.finisher().hurry(&done, None)?;
-                    done.wait().map_err(|e| self.count_error(e))?;
+                    self.finisher().settle(&done).map_err(|e| self.count_error(e))?;
                 }
                 Err(self.count_error(error))
             }
@@ -193,89 +193,13 @@ impl Consumer {
         Ok((ran, done))
     }
 
-    /// Handles many deliveries, sharing commits: one answer per item, in order.
-    ///
-    /// `event` names the event of an item; `handler` runs for each new one. Not atomic as a whole:
-    /// an item that fails leaves the others as they are. Durable when it returns. A repeat inside
-    /// the batch is a duplicate. A call that cannot write at all gives every item that error.
-    ///
-    /// See [`Batch`] for an example.
-    ///
-    /// # Panics
-    /// If a handler panics, the panic goes on to the caller once the items before it are durable;
-    /// those after it have not run.
-    pub fn process_batch<M, T>(
-        &self,
-        items: &[M],
-        event: impl for<'m> Fn(&'m M) -> Event<'m>,
-        mut handler: impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
-    ) -> Batch<T> {
-        let engine = self.inbox.engine();
-        // Hashing needs no lock, so it is done before the slot is asked for.
-        let deliveries: Vec<_> =
-            items.iter().map(|item| self.delivery(engine, &event(item))).collect();
-        let mut run = BatchRun { ran: Vec::with_capacity(items.len()), panic: None };
-        while run.panic.is_none() && run.ran.len() < items.len() {
-            let next = run.ran.len();
-            engine.touch(deliveries.iter().skip(next).take(TOUCHED_AT_ONCE).flatten());
-            let (items, deliveries) = (items.iter().skip(next), &deliveries);
-            let rest = items.zip(deliveries.get(next..).unwrap_or_default());
-            if let Err(error) = self.run_group(rest, &mut handler, &mut run) {
-                run.ran.resize_with(deliveries.len(), || (Ran::Failed(error.clone()), None));
-            }
-        }
-        let finisher = self.finisher();
-        let settle = |(ran, done)| self.settle(&finisher, ran, done);
-        let answers = run.ran.into_iter().map(settle).collect();
-        engine.work_a_little();
-        if let Some(panic) = run.panic {
-            resume_unwind(panic);
-        }
-        Batch { answers }
-    }
-
-    /// Runs items until the group is full, one panics, or none is left.
-    fn run_group<'m, M: 'm, T>(
-        &self,
-        rest: impl Iterator<Item = (&'m M, &'m Result<Delivery, Error>)>,
-        handler: &mut impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
-        run: &mut BatchRun<T>,
-    ) -> Result<(), Error> {
-        let engine = self.inbox.engine();
-        engine.check_open()?;
-        engine.throttle()?;
-        let mut turn = engine.turn(self.max_wait)?;
-        let classes = engine.classes_of(&self.handling);
-        for (item, delivery) in rest {
-            let ran = match delivery {
-                Err(error) => Ran::Failed(error.clone()),
-                Ok(delivery) => {
-                    let handling = &self.handling;
-                    let case = Case { handling, classes: &classes, delivery, missed: None };
-                    engine.handle(turn.core(), case, in_tx(|tx: &mut Tx<'_>| handler(tx, item)))
-                }
-            };
-            self.note(&ran);
-            if let Ran::Panicked(payload) = ran {
-                run.panic = Some(payload);
-                break;
-            }
-            run.ran.push((ran, turn.attach()));
-            if turn.core().group.is_full() {
-                break;
-            }
-        }
-        turn.attach_waiting();
-        Ok(())
-    }
-
-    fn settle<T>(
+    pub(crate) fn settle<T>(
         &self,
         finisher: &Finisher,
         ran: Ran<T>,
         done: Option<Arc<Done>>,
     ) -> Result<Outcome<T>, Error> {
-        let committed = done.map(|done| done.wait()).transpose();
+        let committed = done.map(|done| self.inbox.engine().wait(&done)).transpose();
         match (ran, committed) {
             (Ran::Panicked(panic), _) => resume_unwind(panic),
             (_, Err(error)) => Err(self.count_error(error)),
@@ -322,7 +246,7 @@ impl Consumer {
         match done {
             None => Ok(false),
             Some(done) => {
-                done.wait()?;
+                self.inbox.engine().wait(&done)?;
                 self.counters.forgotten.add(1);
                 Ok(true)
             }
@@ -348,7 +272,7 @@ impl Consumer {
         Ok(Delivery { ids, fingerprint, time: event.time() })
     }
 
-    fn finisher(&self) -> Finisher {
+    pub(crate) fn finisher(&self) -> Finisher {
         Finisher::new(self.inbox.clone(), self.counters.clone())
     }
 
@@ -369,15 +293,6 @@ impl Consumer {
     }
 }
 
-/// How many deliveries are brought into the processor's caches ahead of their look-ups.
-const TOUCHED_AT_ONCE: usize = 1_024;
-
-/// How far a batch has come.
-struct BatchRun<T> {
-    ran: Vec<(Ran<T>, Option<Arc<Done>>)>,
-    panic: Option<Box<dyn std::any::Any + Send>>,
-}
-
 /// Hands a staging area to a user's handler as the transaction it is.
 fn in_tx<T>(
     handler: impl FnOnce(&mut Tx<'_>) -> Result<T, BoxError>,
@@ -388,3 +303,6 @@ fn in_tx<T>(
         (tx.stage, value)
     }
 }
+
+/// What an item came to, and the group that its answer waits for.
+pub(crate) type RanItem<T> = (Ran<T>, Option<Arc<Done>>);

@@ -1,0 +1,164 @@
+//! Calls with many deliveries.
+//!
+//! What must hold: BT1. Answers come in the order of the items, one for each. BT2. A batch takes the write
+//! slot once a group, not once an item.
+
+use std::panic::resume_unwind;
+
+use super::super::batch::{Batch, BatchTicket};
+use super::super::event::Event;
+use super::super::tx::Tx;
+use super::{Consumer, RanItem, in_tx};
+use crate::base::error::{BoxError, Error};
+use crate::engine::{Case, Delivery, Ran};
+
+/// How many deliveries are brought into the processor's caches ahead of their look-ups.
+const TOUCHED_AT_ONCE: usize = 1_024;
+
+/// How far a batch has come.
+struct BatchRun<T> {
+    ran: Vec<RanItem<T>>,
+    /// Whether the caller waits for the answers himself.
+    waits: bool,
+    panic: Option<Box<dyn std::any::Any + Send>>,
+}
+
+impl Consumer {
+    /// Handles many deliveries, sharing commits: one answer per item, in order.
+    ///
+    /// `event` names the event of an item; `handler` runs for each new one. Not atomic as a whole:
+    /// an item that fails leaves the others as they are. Durable when it returns. A repeat inside
+    /// the batch is a duplicate. A call that cannot write at all gives every item that error.
+    ///
+    /// See [`Batch`] for an example.
+    ///
+    /// # Panics
+    /// If a handler panics, the panic goes on to the caller once the items before it are durable;
+    /// those after it have not run.
+    pub fn process_batch<M, T>(
+        &self,
+        items: &[M],
+        event: impl for<'m> Fn(&'m M) -> Event<'m>,
+        handler: impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
+    ) -> Batch<T> {
+        let engine = self.inbox.engine();
+        let run = self.run_batch(items, event, handler, true);
+        let finisher = self.finisher();
+        let settle = |(ran, done)| self.settle(&finisher, ran, done);
+        let answers = run.ran.into_iter().map(settle).collect();
+        engine.work_a_little();
+        if let Some(panic) = run.panic {
+            resume_unwind(panic);
+        }
+        Batch { answers }
+    }
+
+    /// As [`process_batch`](Self::process_batch), but returns once the handlers have run; the ticket
+    /// tells when the answers are durable. With one or two tickets waiting while the next batch is
+    /// handled, a single caller keeps both the processor and the disk busy.
+    ///
+    /// Threads are as for [`submit`](Self::submit).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use txinbox::{Event, EventId, Inbox, Retention};
+    /// # let inbox = Inbox::in_memory(Retention::at_least(Duration::from_secs(60)))?;
+    /// let consumer = inbox.consumer("c")?;
+    /// let polls = [["a", "b"], ["b", "c"], ["c", "d"]];
+    /// let (mut waiting, mut applied) = (std::collections::VecDeque::new(), 0);
+    /// for poll in &polls {
+    ///     let event = |id: &&str| Event::unchecked(EventId::text(id).unwrap());
+    ///     waiting.push_back(consumer.submit_batch(poll, event, |_, _| Ok(())));
+    ///     if waiting.len() > 1 {
+    ///         let batch = waiting.pop_front().unwrap().wait(); // acknowledge only now
+    ///         applied += batch.iter().filter(|a| a.as_ref().unwrap().is_applied()).count();
+    ///     }
+    /// }
+    /// for batch in waiting {
+    ///     applied += batch.wait().iter().filter(|a| a.as_ref().unwrap().is_applied()).count();
+    /// }
+    /// assert_eq!(applied, 4);
+    /// # Ok::<(), txinbox::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If a handler panics, the panic goes on to the caller at once. The items before it are committed,
+    /// but nobody is left to be told.
+    pub fn submit_batch<M, T>(
+        &self,
+        items: &[M],
+        event: impl for<'m> Fn(&'m M) -> Event<'m>,
+        handler: impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
+    ) -> BatchTicket<T> {
+        let engine = self.inbox.engine();
+        engine.start_sync_thread();
+        let run = self.run_batch(items, event, handler, false);
+        engine.work_a_little();
+        let ticket = BatchTicket::new(run.ran, self.clone());
+        if let Some(panic) = run.panic {
+            resume_unwind(panic);
+        }
+        ticket
+    }
+
+    fn run_batch<M, T>(
+        &self,
+        items: &[M],
+        event: impl for<'m> Fn(&'m M) -> Event<'m>,
+        mut handler: impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
+        waits: bool,
+    ) -> BatchRun<T> {
+        let engine = self.inbox.engine();
+        // Hashing needs no lock, so it is done before the slot is asked for.
+        let deliveries: Vec<_> =
+            items.iter().map(|item| self.delivery(engine, &event(item))).collect();
+        let mut run = BatchRun { ran: Vec::with_capacity(items.len()), panic: None, waits };
+        while run.panic.is_none() && run.ran.len() < items.len() {
+            let next = run.ran.len();
+            engine.touch(deliveries.iter().skip(next).take(TOUCHED_AT_ONCE).flatten());
+            let (items, deliveries) = (items.iter().skip(next), &deliveries);
+            let rest = items.zip(deliveries.get(next..).unwrap_or_default());
+            if let Err(error) = self.run_group(rest, &mut handler, &mut run) {
+                run.ran.resize_with(deliveries.len(), || (Ran::Failed(error.clone()), None));
+            }
+        }
+        run
+    }
+
+    /// Runs items until the group is full, one panics, or none is left.
+    fn run_group<'m, M: 'm, T>(
+        &self,
+        rest: impl Iterator<Item = (&'m M, &'m Result<Delivery, Error>)>,
+        handler: &mut impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
+        run: &mut BatchRun<T>,
+    ) -> Result<(), Error> {
+        let engine = self.inbox.engine();
+        engine.check_open()?;
+        engine.throttle()?;
+        let mut turn = engine.turn(self.max_wait)?;
+        let classes = engine.classes_of(&self.handling);
+        for (item, delivery) in rest {
+            let ran = match delivery {
+                Err(error) => Ran::Failed(error.clone()),
+                Ok(delivery) => {
+                    let handling = &self.handling;
+                    let case = Case { handling, classes: &classes, delivery, missed: None };
+                    engine.handle(turn.core(), case, in_tx(|tx: &mut Tx<'_>| handler(tx, item)))
+                }
+            };
+            self.note(&ran);
+            if let Ran::Panicked(payload) = ran {
+                run.panic = Some(payload);
+                break;
+            }
+            run.ran.push((ran, turn.attach()));
+            if turn.core().group.is_full() {
+                break;
+            }
+        }
+        if let (true, Some((_, Some(done)))) = (run.waits, run.ran.last()) {
+            done.promise();
+        }
+        Ok(())
+    }
+}
