@@ -67,8 +67,12 @@ impl Consumer {
     /// let polls = [["a", "b"], ["b", "c"], ["c", "d"]];
     /// let (mut waiting, mut applied) = (std::collections::VecDeque::new(), 0);
     /// for poll in &polls {
-    ///     let event = |id: &&str| Event::unchecked(EventId::text(id).unwrap());
-    ///     waiting.push_back(consumer.submit_batch(poll, event, |_, _| Ok(())));
+    ///     let ticket = consumer.submit_batch(
+    ///         poll,
+    ///         |id| Event::unchecked(EventId::text(id).unwrap()),
+    ///         |_, _| Ok(()),
+    ///     );
+    ///     waiting.push_back(ticket);
     ///     if waiting.len() > 1 {
     ///         let batch = waiting.pop_front().unwrap().wait(); // acknowledge only now
     ///         applied += batch.iter().filter(|a| a.as_ref().unwrap().is_applied()).count();
