@@ -7,7 +7,10 @@ use super::inbox::Inbox;
 use super::tx::Tx;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{BoxError, Error};
-use crate::base::limits::{RECENT_MAX_CLAIMS, RESULT_MAX_BYTES, SEGMENT_BYTES};
+use crate::base::limits::{
+    MEMORY_SEGMENT_BYTES, RECENT_MAX_CLAIMS, RESULT_MAX_BYTES, SEGMENT_BYTES, SEGMENT_MAX_BYTES,
+    SEGMENT_MIN_BYTES,
+};
 use crate::base::random::Random;
 use crate::base::sync::Arc;
 use crate::claims::policy::Retention;
@@ -73,7 +76,7 @@ impl Builder {
             sweep_budget_us: 1_000,
             threads: true,
             journal: true,
-            segment_bytes: SEGMENT_BYTES,
+            segment_bytes: 0,
             view_max_pinned_bytes: 4 << 30,
         };
         Self { retention, config, clock: None, random: None, migration: None }
@@ -121,7 +124,8 @@ impl Builder {
     }
 
     /// Length of each of the journal's two segments, 8 MiB unless set; from 16 KiB to 1 GiB. They
-    /// are made at their full length when the store is first opened with a journal, and keep it.
+    /// are made at their full length when the store is first opened with a journal, grow when more
+    /// is asked for, and never shrink.
     ///
     /// Longer ones make for fewer and larger checkpoints, more to replay after a crash, and some
     /// three times their length in memory at worst. An event that does not fit in one becomes a commit of its own.
@@ -220,7 +224,8 @@ impl Builder {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_in_memory(self) -> Result<Inbox, Error> {
-        self.open_disk(Arc::new(MemoryDisk::default()), OpenMode::CreateIfEmpty)
+        self.or_segments_of(MEMORY_SEGMENT_BYTES)
+            .open_disk(Arc::new(MemoryDisk::default()), OpenMode::CreateIfEmpty)
     }
 
     /// Opens the store on a simulated disk, or makes one there.
@@ -229,13 +234,22 @@ impl Builder {
     /// As [`open`](Self::open).
     #[cfg(feature = "testkit")]
     pub fn open_on(self, disk: &crate::api::testkit::SimDisk) -> Result<Inbox, Error> {
-        self.open_disk(Arc::new(disk.clone()), OpenMode::CreateIfEmpty)
+        self.or_segments_of(SEGMENT_MIN_BYTES)
+            .open_disk(Arc::new(disk.clone()), OpenMode::CreateIfEmpty)
+    }
+
+    fn or_segments_of(mut self, bytes: u64) -> Self {
+        if self.config.segment_bytes == 0 {
+            self.config.segment_bytes = bytes;
+        }
+        self
     }
 
     fn check(&self) -> Result<(), Error> {
         let config = &self.config;
         for (what, got, least) in [
             ("sweep_budget_us", config.sweep_budget_us, SWEEP_BUDGET_MIN_US),
+            ("journal_segment_bytes", config.segment_bytes, SEGMENT_MIN_BYTES),
             ("cache_bytes", config.cache_bytes as u64, CACHE_MIN_BYTES as u64),
             ("recent_max_claims", config.recent_max_claims as u64, RECENT_MIN_CLAIMS as u64),
         ] {
@@ -243,25 +257,30 @@ impl Builder {
                 return Err(Error::invalid(format!("{what} is {got}; give it at least {least}")));
             }
         }
-        if config.result_max_bytes > RESULT_MAX_BYTES {
-            let (got, limit) = (config.result_max_bytes as u64, RESULT_MAX_BYTES as u64);
-            return Err(Error::limit("result_max_bytes", got, limit));
+        for (what, got, limit) in [
+            ("result_max_bytes", config.result_max_bytes as u64, RESULT_MAX_BYTES as u64),
+            ("journal_segment_bytes", config.segment_bytes, SEGMENT_MAX_BYTES),
+        ] {
+            if got > limit {
+                return Err(Error::limit(what, got, limit));
+            }
         }
         Ok(())
     }
 
     fn open_disk(self, disk: Arc<dyn Disk>, mode: OpenMode) -> Result<Inbox, Error> {
-        self.check()?;
+        let this = self.or_segments_of(SEGMENT_BYTES);
+        this.check()?;
         let opening = Opening {
             disk,
             mode,
-            clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
-            random: self.random.unwrap_or(Random::System),
-            policy: self.retention.policy()?,
-            allow_shorter: self.retention.allows_shorter(),
+            clock: this.clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
+            random: this.random.unwrap_or(Random::System),
+            policy: this.retention.policy()?,
+            allow_shorter: this.retention.allows_shorter(),
         };
-        let inbox = Inbox::new(Engine::open(opening, self.config)?);
-        if let Some((version, migrate)) = self.migration {
+        let inbox = Inbox::new(Engine::open(opening, this.config)?);
+        if let Some((version, migrate)) = this.migration {
             inbox.migrate(version, migrate)?;
         }
         Ok(inbox)

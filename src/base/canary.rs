@@ -38,6 +38,10 @@ pub const NAMES: &[&str] = &[
     "application-state-taken-for-garbage",
     "view-that-pins-too-much-goes-on",
     "claim-seen-before-it-is-durable",
+    "journal-replay-trusts-the-page-cache",
+    "journal-tail-of-an-older-cycle-taken-as-new",
+    "journal-record-checksum-not-verified",
+    "journal-segment-reused-too-early",
 ];
 
 #[cfg(not(feature = "__canaries"))]

@@ -28,6 +28,12 @@ pub(crate) const GROUP_MAX_EVENTS: usize = 4_096;
 pub(crate) const GROUP_MAX_BYTES: usize = 8 << 20;
 /// Length of each of the journal's segments, unless the builder says otherwise.
 pub(crate) const SEGMENT_BYTES: u64 = 8 << 20;
+/// The same for a store that lives in memory.
+pub(crate) const MEMORY_SEGMENT_BYTES: u64 = 1 << 20;
+/// Shortest segment: room for some small groups.
+pub(crate) const SEGMENT_MIN_BYTES: u64 = 16 << 10;
+/// Longest segment.
+pub(crate) const SEGMENT_MAX_BYTES: u64 = 1 << 30;
 /// Buckets of claims per retention class.
 pub(crate) const BUCKETS_MAX: usize = 9;
 /// Live runs per retention class.
@@ -47,4 +53,5 @@ const _: () = assert!(EVENT_ID_MAX_BYTES == u16::MAX as usize);
 const _: () = assert!(EVENT_STAGED_MAX_BYTES >= VALUE_MAX_BYTES + KEY_MAX_BYTES);
 const _: () = assert!(RUNS_MAX > BUCKETS_MAX);
 const _: () = assert!(RETENTION_MIN_MS < RETENTION_MAX_MS);
+const _: () = assert!(SEGMENT_MIN_BYTES.is_multiple_of(512) && SEGMENT_MIN_BYTES < SEGMENT_BYTES);
 const _: () = assert!(GROUP_MAX_EVENTS * (1 + ALIASES_MAX) < RECENT_MAX_CLAIMS);

@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::Engine;
 use super::core::Core;
 use super::flight::Frozen;
+use crate::base::canary::planted;
 use crate::base::error::Error;
 use crate::base::ids::Seq;
 use crate::base::sync::{Arc, Ordering};
@@ -32,7 +33,7 @@ impl Engine {
     /// staged.
     pub(crate) fn begin_group(&self, core: &mut Core) {
         if let Some(journal) = &core.journal {
-            let due = journal.used_bytes() >= self.config.segment_bytes / 4 * 3;
+            let due = journal.used_bytes() >= journal.segment_bytes() / 4 * 3;
             if self.memtable.is_empty() {
                 self.note_unstored();
                 self.wake_checkpoints(); // so that what comes now is stored in a while at the latest
@@ -72,7 +73,8 @@ impl Engine {
     fn switch_segment(&self, core: &mut Core) -> bool {
         let Some(journal) = &mut core.journal else { return false };
         let other = usize::from(1 - (journal.current() & 1));
-        let is_free = core.segment_last[other] <= self.flight.applied();
+        let is_free = core.segment_last[other] <= self.flight.applied()
+            || planted("journal-segment-reused-too-early");
         if is_free {
             journal.switch();
         }

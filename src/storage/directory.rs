@@ -9,6 +9,7 @@
 use super::db::Db;
 use super::disk::{Disk, DiskFile, DiskLock};
 use super::header::Header;
+use super::journal::{self, End, Journal, Replayed};
 use super::tables::TableId;
 use crate::base::canary::planted;
 use crate::base::error::Error;
@@ -122,15 +123,24 @@ impl Directory {
         Ok(db)
     }
 
+    /// Whether a journal was ever made here.
     pub(crate) fn has_journal(&self) -> Result<bool, Error> {
-        Ok(false)
+        let listing = |e| Error::io(format!("listing {}", self.describe()), e);
+        Ok(journal::exists(&self.disk.list().map_err(listing)?))
     }
+
+    /// Opens the journal, and returns the records behind the last checkpoint, durable.
     pub(crate) fn open_journal(
         &self,
-        _b: u64,
-        from: super::journal::End,
-    ) -> Result<(super::journal::Journal, Vec<super::journal::Replayed>), Error> {
-        Ok((super::journal::Journal::stub(from), Vec::new()))
+        segment_bytes: u64,
+        from: End,
+    ) -> Result<(Journal, Vec<Replayed>), Error> {
+        Journal::open(&*self.disk, self.header.store_id, segment_bytes, from)
+    }
+
+    /// Gives up what the journal holds and no checkpoint does.
+    pub(crate) fn erase_journal(&self) -> Result<(), Error> {
+        journal::erase(&*self.disk)
     }
 
     /// Checks every page of the database file as the last durable commit left it. Nobody may write
