@@ -158,6 +158,9 @@ impl Engine {
     pub(crate) fn land(&self, takeoff: Takeoff) -> Result<(), Crashed> {
         let Takeoff { prepared, sealed, done } = takeoff;
         let seq = sealed.committed.seq;
+        if planted("claim-seen-before-it-is-durable") {
+            std::thread::sleep(std::time::Duration::from_millis(2)); // as on a slow disk
+        }
         let written =
             if planted("acknowledged-before-durable") { Ok(()) } else { prepared.write_and_sync() };
         if let Err(error) = written {

@@ -145,8 +145,8 @@ pub(crate) struct Group {
     pub(crate) events: usize,
     /// Whether a handler ran in it: what they read from was fixed then.
     pub(crate) has_begun: bool,
-    /// Bytes of results staged by its claims.
-    pub(crate) result_bytes: usize,
+    /// Bytes of keys, values and results that its events staged.
+    pub(crate) staged_bytes: usize,
     pub(crate) done: Arc<Done>,
 }
 
@@ -158,7 +158,7 @@ impl Group {
 
     /// Whether it takes no further event.
     pub(crate) fn is_full(&self) -> bool {
-        let bytes = self.batch.bytes().len().saturating_add(self.result_bytes);
-        self.is_dirty() && (self.events >= GROUP_MAX_EVENTS || bytes >= GROUP_MAX_BYTES)
+        let is_large = self.staged_bytes >= GROUP_MAX_BYTES;
+        self.is_dirty() && (self.events >= GROUP_MAX_EVENTS || is_large)
     }
 }

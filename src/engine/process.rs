@@ -218,8 +218,8 @@ impl Engine {
             return Ran::Draft(Draft::Skipped(value));
         }
         self.stage_rows(core, staged.overlay);
-        core.group.result_bytes =
-            core.group.result_bytes.saturating_add(staged.result.as_ref().map_or(0, Vec::len));
+        let result_bytes = staged.result.as_ref().map_or(0, Vec::len);
+        core.group.staged_bytes = core.group.staged_bytes.saturating_add(result_bytes);
         let claim = add_claim(core, case, staged.result);
         Ran::Draft(Draft::Applied(value, claim))
     }
@@ -230,6 +230,7 @@ impl Engine {
     pub(crate) fn stage_rows(&self, core: &mut Core, own: Overlay) {
         let seq = core.seq.next();
         let from = core.group.batch.end();
+        core.group.staged_bytes = core.group.staged_bytes.saturating_add(own.bytes());
         own.write(&mut core.group.batch);
         self.memtable.absorb(seq, core.group.batch.rows_from(from));
     }

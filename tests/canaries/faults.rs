@@ -3,7 +3,7 @@
 use txinbox::testkit::{Call, Fault};
 use txinbox::{Inbox, Map};
 
-use super::store::{Machine, count, counter, deliver, event};
+use super::store::{Machine, count, counter, deliver, event, id};
 
 /// Case A1: a write fails while e1 is committed; the handler sets n = 1. Redelivered, e1 is fresh, or
 /// it is a duplicate with its effect; never a claim without one.
@@ -34,10 +34,16 @@ pub(crate) fn r2_one_io_error_then_a_healthy_device() {
     let consumer = inbox.consumer("c").unwrap();
     assert!(deliver(&consumer, 1).is_applied());
     machine.disk.inject(Fault::error(0, &[Call::Sync]));
-    assert!(consumer.process(&event(2), |_| Ok(())).unwrap_err().is_retryable());
+    let error = consumer.process(&event(2), |_| Ok(())).unwrap_err();
+    assert!(error.is_retryable());
+    let again = deliver(&consumer, 2);
+    assert!(error.is_unknown_outcome() || again.is_applied(), "it said that nothing was kept");
     let next = consumer.process(&event(3), |_| Ok(()));
     assert!(next.is_ok_and(|outcome| outcome.is_applied()), "the store did not recover");
     assert!(deliver(&consumer, 1).is_duplicate());
+    let after = machine.cut().open();
+    let told = after.consumer("c").unwrap().lookup(&id(3)).unwrap();
+    assert!(told.is_some(), "what was answered after the failure was lost");
 }
 
 /// Case S4, for one bit: damage is an error that says so, never another value.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use txinbox::testkit::SimClock;
-use txinbox::{Clock, Consumer, Event, EventId, Inbox, Map, Retention};
+use txinbox::{Clock, Consumer, Durability, Event, EventId, Inbox, Map, Retention};
 
 use super::store::{Machine, START_MS, WINDOW, counter, event, id};
 
@@ -77,7 +77,7 @@ pub(crate) fn every_caller_gets_its_turn() {
 /// only looked at when a snapshot was superseded that somebody held. Now each commit looks.
 pub(crate) fn a_view_that_pins_too_much_ends() {
     let builder = Inbox::builder(Retention::at_least(WINDOW)).no_threads().view_max_pinned_bytes(0);
-    let inbox = builder.open_in_memory().unwrap();
+    let inbox = builder.durability(Durability::EveryCommit).open_in_memory().unwrap();
     let (consumer, map) = (inbox.consumer("c").unwrap(), counter(&inbox));
     let read = inbox.read(|view| {
         for n in 1..4 {

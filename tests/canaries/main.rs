@@ -11,6 +11,7 @@ mod crashes;
 mod faults;
 mod forgetting;
 mod groups;
+mod journal;
 mod store;
 
 use std::io::Write;
@@ -108,4 +109,13 @@ canaries! {
     state_garbage: "application-state-taken-for-garbage"
         => forgetting::maintenance_frees_no_application_state;
     view_goes_on: "view-that-pins-too-much-goes-on" => groups::a_view_that_pins_too_much_ends;
+    claim_seen_early: "claim-seen-before-it-is-durable"
+        => journal::a_repeat_of_a_group_in_flight_is_not_told_early;
+    page_cache_trusted: "journal-replay-trusts-the-page-cache"
+        => journal::what_a_recovery_found_survives_a_power_cut;
+    older_cycle: "journal-tail-of-an-older-cycle-taken-as-new"
+        => journal::what_lies_behind_the_end_is_not_replayed;
+    record_checksum: "journal-record-checksum-not-verified" => journal::a_torn_record_is_the_end;
+    segment_reused: "journal-segment-reused-too-early"
+        => journal::no_record_is_overwritten_before_a_checkpoint_has_it;
 }

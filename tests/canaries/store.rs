@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use txinbox::testkit::{Keep, SimClock, SimDisk};
-use txinbox::{Consumer, Error, Event, EventId, Inbox, Map, Outcome, Retention};
+use txinbox::{
+    Builder, Consumer, Durability, Error, Event, EventId, Inbox, Map, Outcome, Retention,
+};
 
 /// What the policy below promises, and what follows from it: R is the window times 32/31, and a
 /// bucket takes claims for an eighth of R.
@@ -36,13 +38,22 @@ impl Machine {
     }
 
     pub(crate) fn try_open_for(&self, retention: Retention) -> Result<Inbox, Error> {
+        self.builder(retention).open_on(&self.disk)
+    }
+
+    /// As `open`, every group a commit of the database.
+    pub(crate) fn open_without_journal(&self) -> Result<Inbox, Error> {
+        let builder = self.builder(Retention::at_least(WINDOW));
+        builder.durability(Durability::EveryCommit).open_on(&self.disk)
+    }
+
+    fn builder(&self, retention: Retention) -> Builder {
         Inbox::builder(retention)
             .clock(self.clock.clone())
             .seed(7)
             .no_threads()
             .recent_max_claims(1_024)
             .cache_bytes(1 << 20)
-            .open_on(&self.disk)
     }
 
     pub(crate) fn open(&self) -> Inbox {

@@ -75,8 +75,17 @@ impl Used {
         assert!(typed, "{what}: {error:?}");
         let text = error.to_string();
         if error.is_corrupt() {
-            let places =
-                ["file", "row", "table", "run", "claim", "keyspace", "tombstone", "filter"];
+            let places = [
+                "file",
+                "row",
+                "table",
+                "run",
+                "claim",
+                "keyspace",
+                "tombstone",
+                "filter",
+                "journal",
+            ];
             assert!(places.iter().any(|place| text.contains(place)), "no place in {text}");
         }
         self.errors += 1;

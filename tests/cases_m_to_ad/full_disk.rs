@@ -128,7 +128,7 @@ fn builder() -> Builder {
 }
 
 fn real(dir: &Path) -> Inbox {
-    builder().open(dir).unwrap()
+    builder().journal_segment_bytes(64 << 10).open(dir).unwrap()
 }
 
 /// A file system of its own, unmounted when dropped.

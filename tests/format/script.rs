@@ -82,6 +82,7 @@ fn open(clock: SimClock, dir: &Path) -> Result<Inbox, Error> {
         .seed(0x5eed)
         .no_threads()
         .recent_max_claims(1_024)
+        .journal_segment_bytes(16 << 10)
         .state_version(3, |from, _| if from == 0 { Ok(()) } else { Err("not new".into()) })
         .open(dir)
 }

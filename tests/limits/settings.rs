@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use txinbox::{Builder, Inbox, Map, Retention};
+use txinbox::{Builder, Durability, Inbox, Map, Retention};
 
 use super::{builder, deliver, event, inbox};
 
@@ -98,7 +98,8 @@ fn e2_times_of_zero_mean_zero() {
 #[test]
 fn views_end_when_they_pin_more_than_they_may() {
     for (limit, ends) in [(0, true), (1, true), (u64::MAX, false)] {
-        let inbox = builder().view_max_pinned_bytes(limit).open_in_memory().unwrap();
+        let builder = builder().durability(Durability::EveryCommit);
+        let inbox = builder.view_max_pinned_bytes(limit).open_in_memory().unwrap();
         let map: Map<u8, u8> = inbox.map("m").unwrap();
         let consumer = inbox.consumer("c").unwrap();
         let put = |n: u8| {
