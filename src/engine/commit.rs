@@ -159,7 +159,7 @@ impl Engine {
         let Takeoff { prepared, sealed, done } = takeoff;
         let seq = sealed.committed.seq;
         if planted("claim-seen-before-it-is-durable") {
-            std::thread::sleep(std::time::Duration::from_millis(2)); // as on a slow disk
+            (0..1 << 16).for_each(|_| crate::base::sync::thread::yield_now()); // a slow disk
         }
         let written =
             if planted("acknowledged-before-durable") { Ok(()) } else { prepared.write_and_sync() };

@@ -80,7 +80,7 @@ impl Disk for RealDisk {
             .truncate(false)
             .open(self.dir.join(name))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(RealLock { _file: file }))),
+            Ok(()) => Ok(Some(Box::new(RealLock { file }))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(e)) => Err(e),
         }
@@ -97,13 +97,22 @@ fn sync_directory(_dir: &Path) -> io::Result<()> {
     Ok(()) // names are durable with the file itself where directories cannot be synced
 }
 
-/// The lock file; closing it, even by the death of the process, gives the directory back.
+/// The lock file; the death of the process, too, gives the directory back.
 #[derive(Debug)]
 struct RealLock {
-    _file: File,
+    file: File,
 }
 
 impl DiskLock for RealLock {}
+
+impl Drop for RealLock {
+    /// Closing the file would not do while another thread is starting a process: until that has
+    /// begun its program it holds copies of all open files.
+    fn drop(&mut self) {
+        // If it cannot be given back, closing the file still does it, a little later.
+        let _ = self.file.unlock();
+    }
+}
 
 #[derive(Debug)]
 struct RealFile {
