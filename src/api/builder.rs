@@ -278,6 +278,7 @@ impl Builder {
             random: this.random.unwrap_or(Random::System),
             policy: this.retention.policy()?,
             allow_shorter: this.retention.allows_shorter(),
+            state_version: this.migration.as_ref().map(|(version, _)| *version),
         };
         let inbox = Inbox::new(Engine::open(opening, this.config)?);
         if let Some((version, migrate)) = this.migration {

@@ -181,6 +181,30 @@ impl Inbox {
         crate::engine::restore(file.as_ref(), dir.as_ref())
     }
 
+    /// Gives up what the journal in `dir` holds and the database file does not: the way out when a
+    /// store does not open because a record of its journal is damaged, and there is no backup to go
+    /// back to.
+    ///
+    /// Events settled in the groups given up will be handled again when they are delivered again. The
+    /// store must not be open. The next opening begins with an empty journal.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use txinbox::{Inbox, Retention};
+    /// # let dir = tempfile::tempdir()?;
+    /// # Inbox::builder(Retention::at_least(Duration::from_secs(60))).open(dir.path())?.close()?;
+    /// Inbox::salvage(dir.path())?;
+    /// let inbox = Inbox::builder(Retention::at_least(Duration::from_secs(60)))
+    ///     .open_existing(dir.path())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A directory without a store, or one that is open; a failed write.
+    pub fn salvage(dir: impl AsRef<Path>) -> Result<(), Error> {
+        crate::engine::salvage(dir.as_ref())
+    }
+
     /// Checks every page of the database file and every claim against its checksum. Reads the
     /// whole store and holds up all writing while it runs.
     ///

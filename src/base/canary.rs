@@ -42,6 +42,11 @@ pub const NAMES: &[&str] = &[
     "journal-tail-of-an-older-cycle-taken-as-new",
     "journal-record-checksum-not-verified",
     "journal-segment-reused-too-early",
+    "half-built-run-published",
+    "alias-with-a-time-to-come",
+    "forget-answers-before-it-is-durable",
+    "lost-database-taken-for-a-new-store",
+    "open-bucket-kept-for-a-shorter-policy",
 ];
 
 #[cfg(not(feature = "__canaries"))]

@@ -177,6 +177,13 @@ impl Build {
         }
     }
 
+    /// Whether every partition was built: a run without one would not know its claims.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.writing.is_none()
+            && self.parts.is_empty()
+            && self.outputs.iter().all(|output| output.done.len() == output.partitions as usize)
+    }
+
     /// The change that publishes what was built.
     pub(crate) fn finish(self, catalogue: &Catalogue) -> Built {
         let mut runs = Vec::new();

@@ -136,7 +136,7 @@ impl<'a> Resolver<'a> {
 
     /// All claims that this id stands for. An id can be the alias of several events: of one that was
     /// forgotten and came again, and of the event that had claimed the id in between (V3).
-    fn claims_under(&self, id: IdHash) -> Result<Vec<Known>, Error> {
+    pub(crate) fn claims_under(&self, id: IdHash) -> Result<Vec<Known>, Error> {
         let mut primaries = Vec::new();
         if let Some(claim) = self.rows(id, self.missed, &mut primaries)? {
             return Ok(vec![claim]);

@@ -13,6 +13,7 @@ use std::path::Path;
 use super::Engine;
 use crate::base::codec::{Malformed, Reader, Writer};
 use crate::base::error::Error;
+use crate::base::random::Random;
 use crate::base::sync::Arc;
 use crate::storage::db::Db;
 use crate::storage::directory::{Directory, OpenMode};
@@ -105,7 +106,9 @@ impl Engine {
         let mut turn = self.turn(None)?;
         turn.finish_group();
         self.checkpoint_here(turn.core())?;
-        Ok(self.state.read().snapshot.stored())
+        let stored = self.state.read().snapshot.stored();
+        stored.keep(); // a copy takes as long as it takes
+        Ok(stored)
     }
 }
 
@@ -227,11 +230,26 @@ pub(crate) fn restore(path: &Path, dir: &Path) -> Result<(), Error> {
     if dir.join("txinbox.redb").exists() {
         return Err(Error::not_a_store(dir.display().to_string(), "a store already"));
     }
-    Directory::open_with(
+    let mut is_new = false;
+    let directory = Directory::open_with(
         disk,
         OpenMode::CreateIfEmpty,
         |_| Ok(header),
-        |db| source.restore_rows(db),
-    )
-    .map(drop)
+        |db| {
+            is_new = true;
+            source.restore_rows(db)
+        },
+    )?;
+    if is_new {
+        Ok(())
+    } else {
+        // Somebody made a store here meanwhile; it is left as it is.
+        Err(Error::not_a_store(directory.describe(), "a store already"))
+    }
+}
+
+/// Empties the journal of the store in `dir`, which must not be open.
+pub(crate) fn salvage(dir: &Path) -> Result<(), Error> {
+    let disk = Arc::new(RealDisk::new(dir));
+    Directory::open(disk, OpenMode::ExistingOnly, &Random::System)?.erase_journal()
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::Engine;
 use super::core::Core;
 use super::flight::Frozen;
+use super::writer::PART_ROWS;
 use crate::base::canary::planted;
 use crate::base::error::Error;
 use crate::base::ids::Seq;
@@ -110,8 +111,9 @@ impl Engine {
         self.apply_frozen(frozen.through, frozen.end, |_| ())
     }
 
-    /// Writes the frozen rows, all up to `through`, in one durable commit; then readers get its
-    /// snapshot, and what `accept` makes of the image, in one step.
+    /// Writes the frozen rows, all up to `through`: many of them in parts first, the last group's, the
+    /// mark and what is left in one durable commit. Then readers get its snapshot, and what `accept` makes
+    /// of the image, in one step.
     pub(super) fn apply_frozen(
         &self,
         through: Seq,
@@ -119,8 +121,17 @@ impl Engine {
         accept: impl FnOnce(&mut State),
     ) -> Result<(), Error> {
         let started_us = self.clock.stopwatch_us();
+        let parts = self.memtable.frozen_len() > PART_ROWS;
+        let mut after = None;
+        while parts {
+            // Given up between two parts, so that maintenance gets its turn.
+            after = self.writer.lock().apply_part(&self.memtable, through, after.as_ref())?;
+            if after.is_none() {
+                break;
+            }
+        }
         let writer = self.writer.lock();
-        let stored = writer.apply(&self.memtable, end)?;
+        let stored = writer.apply_rest(&self.memtable, through, end, parts)?;
         self.publish(through, Some(stored), accept);
         self.flight.note_applied(through);
         drop(writer);
@@ -150,13 +161,15 @@ impl Engine {
         (!self.memtable.is_empty()).then_some(CHECKPOINT_AFTER)
     }
 
-    /// Freezes what was closed and writes it, outside the slot; what is open by then stays open.
+    /// Writes what was closed by now to redb, outside the slot, so that a commit made in the slot soon
+    /// after has little to do.
     pub(crate) fn checkpoint_soon(&self) -> Result<(), Error> {
+        self.checkpoint_frozen()?;
         let mut turn = self.turn(None)?;
+        turn.finish_group();
         let core = turn.core();
-        if !core.group.is_dirty() {
-            self.freeze(core);
-        }
+        core.ready(self)?;
+        self.freeze(core);
         drop(turn);
         self.checkpoint_frozen()
     }

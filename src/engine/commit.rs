@@ -101,8 +101,10 @@ impl Engine {
         }
     }
 
-    /// As `close_group`, and durable when it returns.
-    pub(crate) fn finish_group(&self, core: &mut Core) {
+    /// As `close_group`, and durable when it returns. The error is that of the group, which those who
+    /// wait for it are told, too.
+    pub(crate) fn finish_group(&self, core: &mut Core) -> Result<(), Error> {
+        let done = core.group.is_dirty().then(|| core.group.done.clone());
         if let Some(takeoff) = self.close_group(core)
             && let Err(crashed) = self.land(takeoff)
         {
@@ -113,6 +115,7 @@ impl Engine {
             // The error, if it cannot, is what the next call will be told.
             let _ = core.heal(self);
         }
+        done.and_then(|done| done.answer()).map_or(Ok(()), |answer| answer.map(drop))
     }
 
     fn close_dirty(

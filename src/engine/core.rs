@@ -14,10 +14,12 @@ use super::{Config, Engine};
 use crate::base::canary::planted;
 use crate::base::clock::Clock;
 use crate::base::error::Error;
-use crate::base::ids::{BucketId, Epoch, RunId, Seq};
+use crate::base::ids::{BucketId, ClassId, Epoch, RunId, Seq};
 use crate::base::random::Random;
 use crate::base::sync::Arc;
+use crate::claims::run::parse_table_name;
 use crate::claims::state::State;
+use crate::claims::store_time::SavedClock;
 use crate::storage::batch::Batch;
 use crate::storage::db::Db;
 use crate::storage::directory::Directory;
@@ -63,7 +65,8 @@ pub(crate) struct Opened {
     pub(crate) applied: Seq,
     pub(crate) state: State,
     pub(crate) registry: Registry,
-    pub(crate) clocks: Clocks,
+    /// The clocks as the last mark saved them.
+    pub(crate) clocks: Vec<(ClassId, SavedClock)>,
 }
 
 impl Core {
@@ -71,7 +74,6 @@ impl Core {
     pub(crate) fn open(
         directory: &Directory,
         config: &Config,
-        clock: &dyn Clock,
         random: &Random,
         memtable: &Memtable,
     ) -> Result<Opened, Error> {
@@ -86,9 +88,9 @@ impl Core {
         // Never that of the opening before, even where a test's seed makes both draw alike:
         // a half-built run of that one must not pass for ours.
         let epoch = Epoch(random.next_u64()?.wrapping_add(mark.epoch.0).wrapping_add(1));
+        let epoch = unused_epoch(&snapshot, epoch)?;
         let registry = Registry::load(&snapshot)?;
         let state = State::load(snapshot.clone(), config.recent_max_claims)?;
-        let clocks = Clocks::resume(&mark.clocks, &state.catalogue.classes, clock);
         let journal = journal.map(|mut journal| {
             journal.set_epoch(epoch);
             journal
@@ -108,7 +110,7 @@ impl Core {
             full_until_us: None,
             is_open: true,
         };
-        Ok(Opened { core, db, applied, state, registry, clocks })
+        Ok(Opened { core, db, applied, state, registry, clocks: mark.clocks })
     }
 
     /// The mark of a commit as group `seq`.
@@ -142,8 +144,8 @@ impl Core {
         let mut writer = engine.writer.lock();
         writer.db = None;
         self.journal = None;
-        let parts = (&engine.directory, &engine.config, &*engine.clock, &engine.random);
-        match Self::open(parts.0, parts.1, parts.2, parts.3, &engine.memtable) {
+        let parts = (&engine.directory, &engine.config, &engine.random);
+        match Self::open(parts.0, parts.1, parts.2, &engine.memtable) {
             Ok(opened) => {
                 // The clocks ran on: healing is not a process start and grants no second gap.
                 *self = opened.core;
@@ -209,6 +211,18 @@ impl Core {
             _ => Ok(()),
         }
     }
+}
+
+/// The first epoch from `epoch` on that no run's table is named by. What an opening built may be durable
+/// without a mark of its own.
+fn unused_epoch(snapshot: &Snapshot, mut epoch: Epoch) -> Result<Epoch, Error> {
+    let names = snapshot.table_names()?;
+    let used: Vec<Epoch> =
+        names.iter().filter_map(|name| Some(parse_table_name(name)?.0.epoch)).collect();
+    while used.contains(&epoch) {
+        epoch = Epoch(epoch.0.wrapping_add(1));
+    }
+    Ok(epoch)
 }
 
 /// Why the events of an open group are given back: nothing of them was kept.

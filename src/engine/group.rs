@@ -106,6 +106,10 @@ impl Done {
         state.answer.clone()
     }
 
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        self.state.lock().answer.clone()
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.state.lock().answer.is_some()
     }

@@ -33,7 +33,7 @@ mod upkeep;
 mod verify;
 mod writer;
 
-pub(crate) use backup::restore;
+pub(crate) use backup::{restore, salvage};
 pub(crate) use counters::{ConsumerCounters, Counters};
 pub(crate) use group::{Committed, Done};
 pub(crate) use maintenance::SweepReport;
@@ -134,16 +134,28 @@ pub(crate) struct Opening {
     pub(crate) random: Random,
     pub(crate) policy: Policy,
     pub(crate) allow_shorter: bool,
+    /// The version of the application's state that the opener knows.
+    pub(crate) state_version: Option<u64>,
 }
 
 impl Engine {
     /// Opens the store and brings its default retention class to the policy asked for.
     pub(crate) fn open(opening: Opening, config: Config) -> Result<Arc<Self>, Error> {
-        let Opening { disk, mode, clock, random, policy, allow_shorter } = opening;
+        let Opening { disk, mode, clock, random, policy, allow_shorter, state_version } = opening;
         let directory = Directory::open(disk, mode, &random)?;
         let memtable = Memtable::default();
         let Opened { core, db, applied, state, registry, clocks } =
-            Core::open(&directory, &config, &*clock, &random, &memtable)?;
+            Core::open(&directory, &config, &random, &memtable)?;
+        if let Some(version) = state_version.filter(|version| *version < registry.state_version) {
+            // Before anything is changed for a program that cannot read this state.
+            return Err(Error::newer("the application's state", registry.state_version, version));
+        }
+        // What the clocks may leap goes by the retention that holds from now on.
+        let mut classes = state.catalogue.classes.clone();
+        if let Some(stored) = classes.get_mut(&DEFAULT_CLASS) {
+            *stored = stored.settle(policy, allow_shorter).policy;
+        }
+        let clocks = Clocks::resume(&clocks, &classes, &*clock);
         let flight = Flight::default();
         flight.reset(core.seq, applied);
         let writer = Writer { db: Some(db), epoch: core.epoch };
@@ -228,8 +240,8 @@ impl Engine {
         let mut core = self.core.lock();
         let mut saved = Ok(());
         if core.is_open && core.down.is_none() {
-            self.finish_group(&mut core);
-            saved = self.save_clocks(&mut core);
+            let finished = self.finish_group(&mut core);
+            saved = finished.and(self.save_clocks(&mut core));
         }
         core.is_open = false;
         core.down = None;

@@ -9,10 +9,11 @@ use super::registry::{
     ConsumerEntry, KeyspaceEntry, check_name, put_consumer, put_keyspace, put_state_version,
 };
 use super::{DEFAULT_CLASS, Engine};
+use crate::base::canary::planted;
 use crate::base::error::Error;
-use crate::base::ids::{ClassId, Generation};
+use crate::base::ids::{ClassId, Generation, StoreMs};
 use crate::base::limits::CLASSES_MAX;
-use crate::claims::catalogue::Change;
+use crate::claims::catalogue::{Bucket, Change, ResultBucket};
 use crate::claims::policy::Policy;
 use crate::storage::batch::Batch;
 use crate::storage::tables::TableId;
@@ -31,9 +32,30 @@ impl Engine {
             Some(settled) => settled.policy,
             None => policy,
         };
-        let change = Change { classes: vec![(DEFAULT_CLASS, policy)], ..Change::default() };
         let mut turn = self.turn(None)?;
+        let mut change = Change { classes: vec![(DEFAULT_CLASS, policy)], ..Change::default() };
+        if !planted("open-bucket-kept-for-a-shorter-policy") {
+            self.cut_open_buckets(policy, &mut change);
+        }
         self.commit_change(turn.core(), Batch::default(), &change)
+    }
+
+    /// Ends the open buckets of the default class that would go on for longer than a new one: claims made
+    /// from now on are not to wait for their end.
+    fn cut_open_buckets(&self, policy: Policy, change: &mut Change) {
+        let state = self.state.read();
+        let now = self.now(DEFAULT_CLASS);
+        let cut = StoreMs(now.0.saturating_add(1));
+        let is_long = |class: ClassId, end: StoreMs| {
+            class == DEFAULT_CLASS && end > policy.bucket_end(now) && end > cut
+        };
+        for bucket in state.catalogue.buckets.values().filter(|b| is_long(b.class, b.end)) {
+            change.buckets.push(Bucket { end: cut, ..bucket.clone() });
+        }
+        let results = state.catalogue.results.values().filter(|b| !b.own_retention);
+        for bucket in results.filter(|b| is_long(b.class, b.end)) {
+            change.results.push(ResultBucket { end: cut, ..*bucket });
+        }
     }
 
     /// Makes a change of the catalogue durable as a group of its own. The caller holds the slot.
@@ -45,7 +67,8 @@ impl Engine {
     ) -> Result<(), Error> {
         if core.group.is_dirty() {
             let epoch = core.epoch;
-            self.finish_group(core);
+            // Its error is told to those who wait for it.
+            let _ = self.finish_group(core);
             core.ready(self)?;
             if core.epoch != epoch {
                 // A recovery came between: what the change speaks of may be gone with it.

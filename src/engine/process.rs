@@ -145,6 +145,11 @@ impl Engine {
         match resolution {
             Resolution::Duplicate { claim, unknown } => {
                 if !unknown.is_empty() {
+                    if let Some(time) = delivery.time
+                        && !planted("alias-with-a-time-to-come")
+                    {
+                        self.check_not_ahead(core, case, time)?; // its row can raise a floor, too
+                    }
                     core.check_space(&*self.clock)?;
                     add_aliases(core, case, &unknown, claim.hash());
                 }

@@ -56,7 +56,8 @@ impl<'e> Turn<'e> {
     /// Makes the open group durable at once, keeping the slot.
     pub(crate) fn finish_group(&mut self) {
         let engine = self.engine;
-        engine.finish_group(self.core());
+        // Its error is told to those who wait for the group.
+        let _ = engine.finish_group(self.core());
     }
 }
 

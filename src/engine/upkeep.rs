@@ -5,8 +5,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use super::Engine;
 use super::stage::Stage;
-use super::{Engine, maintenance};
 use crate::base::error::{BoxError, Error};
 
 impl Engine {
@@ -21,15 +21,18 @@ impl Engine {
 
     /// Holds a new event up while more claims are in memory than should be.
     pub(crate) fn throttle(&self) -> Result<(), Error> {
-        let limit = self.config.recent_max_claims + self.config.recent_max_claims / 4;
+        let limit = self.config.recent_max_claims.saturating_add(self.config.recent_max_claims / 4);
         if self.state.read().recent.len() < limit || self.slot.is_mine() {
             return Ok(());
         }
         self.counters.throttled.add(1);
         while self.state.read().recent.len() >= limit {
-            let step: Option<maintenance::SweepReport> = self.maintain_step()?;
-            if step.is_none() {
-                break;
+            match self.maintain_step() {
+                Ok(None) => break,
+                Ok(Some(_)) => {}
+                // A recovery came between; what was under way is begun again.
+                Err(error) if error.is_view_ended() && self.check_open().is_ok() => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())

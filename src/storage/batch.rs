@@ -125,7 +125,7 @@ impl Batch {
         memtable.absorb(crate::base::ids::Seq::MAX, self.rows());
         memtable.freeze();
         let txn = db.write(true)?;
-        memtable.apply_frozen(&txn, &|_| true)?;
+        memtable.apply_frozen(&txn, None, usize::MAX, &|_, _| true)?;
         txn.commit()
     }
 }

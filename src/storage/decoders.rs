@@ -4,10 +4,11 @@
 
 use super::batch::Batch;
 use super::header::Header;
+use super::journal::{End, scan_bytes};
 use super::tables::TableId;
 
 /// One decoder after the other.
-pub(crate) const DECODERS: &[fn(&[u8])] = &[header, batch, table_code];
+pub(crate) const DECODERS: &[fn(&[u8])] = &[header, batch, table_code, journal, journal_row];
 
 fn header(bytes: &[u8]) {
     if let Ok(header) = Header::decode(bytes) {
@@ -18,6 +19,16 @@ fn header(bytes: &[u8]) {
 fn batch(bytes: &[u8]) {
     if let Ok(batch) = Batch::decode(bytes) {
         assert_eq!(batch.bytes(), bytes);
+    }
+}
+
+fn journal(bytes: &[u8]) {
+    scan_bytes(bytes);
+}
+
+fn journal_row(bytes: &[u8]) {
+    if let Ok(end) = End::decode(bytes) {
+        assert_eq!(end.encode(), bytes);
     }
 }
 

@@ -23,6 +23,8 @@ const DATABASE: &str = "txinbox.redb";
 const DATABASE_NEW: &str = "txinbox.redb.new";
 /// Names that may lie about without making a directory somebody else's.
 const UNFINISHED: [&str; 5] = [LOCK, HEADER, HEADER_NEW, DATABASE_NEW, "lost+found"];
+const LOST: &str = "the file is missing, but the header beside it says that it was there; put it back, \
+                    or remove what is left to begin without any memory of earlier events";
 /// redb keeps its roots and the choice between them in the first page.
 const ROOT_PAGE_BYTES: u64 = 4096;
 /// Every page is read once, so a check has little use for a cache.
@@ -80,6 +82,9 @@ impl Directory {
         // Another process may have created it between the survey and the lock.
         let names = disk.list().map_err(|e| Error::io(format!("listing {dir}"), e))?;
         if !survey(&dir, &names)? {
+            if mode == OpenMode::ExistingOnly {
+                return Err(Error::missing(dir));
+            }
             create(&*disk, &header(&*disk)?, fill)?;
         }
         let header = read_header(&*disk)?;
@@ -162,6 +167,11 @@ fn survey(dir: &str, names: &[String]) -> Result<bool, Error> {
     if names.iter().any(|n| n == DATABASE) {
         return Ok(true);
     }
+    let has = |name: &str| names.iter().any(|n| n == name);
+    // Creation gives the header its name while the database still has its first one.
+    if has(HEADER) && !has(DATABASE_NEW) && !planted("lost-database-taken-for-a-new-store") {
+        return Err(Error::corrupt(format!("{dir}/{DATABASE}"), LOST));
+    }
     match names.iter().find(|n| !UNFINISHED.contains(&n.as_str())) {
         Some(foreign) => Err(Error::not_a_store(dir, foreign)),
         None => Ok(false),
@@ -180,6 +190,9 @@ fn create(
     fill: impl FnOnce(&Db) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let doing = |e| Error::io(format!("creating a store in {}", disk.describe()), e);
+    // In this order, so that a header without any database is never an unfinished creation.
+    disk.remove(HEADER).map_err(doing)?;
+    disk.sync_dir().map_err(doing)?;
     for unfinished in [HEADER_NEW, DATABASE_NEW] {
         disk.remove(unfinished).map_err(doing)?;
     }
@@ -193,6 +206,8 @@ fn create(
     txn.commit()?;
     db.close();
     open_file(disk, DATABASE_NEW, false)?.sync().map_err(doing)?;
+    // The database's first name must be durable before the header has its last one.
+    disk.sync_dir().map_err(doing)?;
     disk.rename(HEADER_NEW, HEADER).map_err(doing)?;
     disk.sync_dir().map_err(doing)?;
     disk.rename(DATABASE_NEW, DATABASE).map_err(doing)?;

@@ -50,7 +50,6 @@ type Rows = BTreeMap<SmallBytes, Versions>;
 #[derive(Debug, Default)]
 struct Tables {
     rows: BTreeMap<TableId, Rows>,
-    bytes: usize,
 }
 
 /// Rows that are frozen, and written, together.
@@ -64,7 +63,6 @@ impl Generation {
     fn put(tables: &mut Tables, seq: Seq, table: TableId, key: &[u8], value: Option<&[u8]>) {
         let put = value.map(SmallBytes::new);
         let version = Version { seq, put };
-        tables.bytes += key.len() + value.map_or(0, <[u8]>::len);
         let rows = tables.rows.entry(table).or_default();
         match rows.get_mut(key) {
             None => {
@@ -119,28 +117,72 @@ impl Generation {
         self.0.read().rows.is_empty()
     }
 
-    /// Writes the newest version of every row.
-    fn apply(&self, txn: &WriteTxn, wanted: &dyn Fn(TableId) -> bool) -> Result<(), Error> {
-        for (table, rows) in self.0.read().rows.iter().filter(|(table, _)| wanted(**table)) {
-            let mut open = txn.table(&table.name())?;
-            let newest = rows.iter().map(|(key, versions)| (key, &versions.newest.put));
-            if *table == TableId::Recent && newest.clone().all(|(_, put)| put.is_some()) {
-                // Sequence numbers only ever grow: these rows belong behind all others.
-                let rows = newest.filter_map(|(key, put)| Some((&key[..], &put.as_ref()?[..])));
-                open.append(rows)?;
-                continue;
-            }
-            for (key, put) in newest {
-                match put {
-                    Some(value) => open.insert(key, value)?,
-                    None => {
-                        open.remove(key)?;
-                    }
+    fn len(&self) -> usize {
+        self.0.read().rows.values().map(BTreeMap::len).sum()
+    }
+
+    /// Writes the newest versions of the rows behind a place that are wanted, as many as a part may
+    /// hold; returns the place to go on from, or nothing at the end.
+    fn apply(
+        &self,
+        txn: &WriteTxn,
+        after: Option<&Mark>,
+        most: usize,
+        wanted: &dyn Fn(TableId, Seq) -> bool,
+    ) -> Result<Option<Mark>, Error> {
+        let tables = self.0.read();
+        let mut left = most;
+        let first = after.map_or(Bound::Unbounded, |(table, _)| Bound::Included(*table));
+        for (table, rows) in tables.rows.range((first, Bound::Unbounded)) {
+            let from = match after {
+                Some((at, key)) if at == table => Bound::Excluded(key.as_slice()),
+                _ => Bound::Unbounded,
+            };
+            let behind = rows.range::<[u8], _>((from, Bound::Unbounded));
+            let mut part: Vec<(&SmallBytes, &Put)> = Vec::new();
+            for (key, versions) in behind {
+                if left == 0 {
+                    write_rows(txn, *table, &part)?;
+                    return Ok(part
+                        .last()
+                        .map(|(key, _)| (*table, key.to_vec()))
+                        .or(after.cloned()));
+                }
+                if wanted(*table, versions.newest.seq) {
+                    part.push((key, &versions.newest.put));
+                    left -= 1;
                 }
             }
+            write_rows(txn, *table, &part)?;
         }
-        Ok(())
+        Ok(None)
     }
+}
+
+/// A row of a generation, as a place to go on from.
+pub(crate) type Mark = (TableId, Vec<u8>);
+
+fn write_rows(txn: &WriteTxn, table: TableId, rows: &[(&SmallBytes, &Put)]) -> Result<(), Error> {
+    let Some((first, _)) = rows.first() else { return Ok(()) };
+    let mut open = txn.table(&table.name())?;
+    if table == TableId::Recent
+        && rows.iter().all(|(_, put)| put.is_some())
+        && open.last_key()?.is_none_or(|last| last[..] < first[..])
+    {
+        // Sequence numbers only ever grow: these rows belong behind all others, unless a checkpoint
+        // was cut short after them.
+        let rows = rows.iter().filter_map(|(key, put)| Some((&key[..], &put.as_ref()?[..])));
+        return open.append(rows);
+    }
+    for (key, put) in rows {
+        match put {
+            Some(value) => open.insert(key, value)?,
+            None => {
+                open.remove(key)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug, Default)]
@@ -186,15 +228,23 @@ impl Memtable {
         true
     }
 
-    /// Writes the frozen rows of the tables that are wanted into an open transaction, in the order of
-    /// their keys.
+    /// Writes frozen rows that are wanted into an open transaction, in the order of their keys; see
+    /// [`Generation::apply`].
     pub(crate) fn apply_frozen(
         &self,
         txn: &WriteTxn,
-        wanted: &dyn Fn(TableId) -> bool,
-    ) -> Result<(), Error> {
+        after: Option<&Mark>,
+        most: usize,
+        wanted: &dyn Fn(TableId, Seq) -> bool,
+    ) -> Result<Option<Mark>, Error> {
         let frozen = self.0.read().frozen.clone();
-        frozen.map_or(Ok(()), |frozen| frozen.apply(txn, wanted))
+        frozen.map_or(Ok(None), |frozen| frozen.apply(txn, after, most, wanted))
+    }
+
+    /// How many keys are frozen.
+    pub(crate) fn frozen_len(&self) -> usize {
+        let frozen = self.0.read().frozen.clone();
+        frozen.map_or(0, |frozen| frozen.len())
     }
 
     /// Lets the frozen rows go: redb has them.
@@ -210,13 +260,6 @@ impl Memtable {
     pub(crate) fn is_empty(&self) -> bool {
         let generations = self.0.read();
         generations.frozen.is_none() && generations.active.is_empty()
-    }
-
-    /// Bytes of keys and values in both generations, every version counted.
-    pub(crate) fn bytes(&self) -> usize {
-        let generations = self.0.read();
-        let bytes = |generation: &Arc<Generation>| generation.0.read().bytes;
-        bytes(&generations.active) + generations.frozen.as_ref().map_or(0, bytes)
     }
 
     /// What a reader at `at` sees, over this snapshot of redb.

@@ -12,7 +12,7 @@ use super::tables::TableId;
 use crate::base::error::Error;
 use crate::base::hash::NameMap;
 use crate::base::ids::Seq;
-use crate::base::sync::{Arc, RwLock};
+use crate::base::sync::{Arc, AtomicBool, Ordering, RwLock};
 
 /// Redb's tables as of one commit.
 #[derive(Debug)]
@@ -20,11 +20,22 @@ pub(crate) struct Stored {
     /// `None` once ended.
     txn: RwLock<Option<ReadTxn>>,
     tables: RwLock<NameMap<Option<Arc<ReadTable>>>>,
+    /// Whether it may pin as much as it likes.
+    is_kept: AtomicBool,
 }
 
 impl Stored {
     pub(crate) fn new(txn: ReadTxn) -> Self {
-        Self { txn: RwLock::new(Some(txn)), tables: RwLock::default() }
+        Self {
+            txn: RwLock::new(Some(txn)),
+            tables: RwLock::default(),
+            is_kept: AtomicBool::default(),
+        }
+    }
+
+    /// From now on `end` leaves it as it is.
+    pub(crate) fn keep(&self) {
+        self.is_kept.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn table(&self, name: &str) -> Result<Option<Arc<ReadTable>>, Error> {
@@ -42,8 +53,11 @@ impl Stored {
         self.txn.read().as_ref().ok_or_else(Error::view_ended)?.table_names()
     }
 
-    /// Lets its pages go; later reads say so.
+    /// Lets its pages go, unless it is kept; later reads say so.
     pub(crate) fn end(&self) {
+        if self.is_kept.load(Ordering::SeqCst) {
+            return;
+        }
         *self.txn.write() = None;
         self.tables.write().clear();
     }

@@ -9,6 +9,7 @@
 
 mod crashes;
 mod faults;
+mod findings;
 mod forgetting;
 mod groups;
 mod journal;
@@ -118,4 +119,12 @@ canaries! {
     record_checksum: "journal-record-checksum-not-verified" => journal::a_torn_record_is_the_end;
     segment_reused: "journal-segment-reused-too-early"
         => journal::no_record_is_overwritten_before_a_checkpoint_has_it;
+    half_built: "half-built-run-published" => findings::a_merge_that_failed_is_not_published;
+    alias_time: "alias-with-a-time-to-come" => findings::an_alias_does_not_bring_a_time_to_come;
+    forget_early: "forget-answers-before-it-is-durable"
+        => findings::nothing_to_forget_is_said_once_that_is_durable;
+    lost_database: "lost-database-taken-for-a-new-store"
+        => findings::a_lost_database_file_is_no_new_store;
+    open_bucket: "open-bucket-kept-for-a-shorter-policy"
+        => findings::a_shorter_policy_holds_from_now_on;
 }

@@ -138,12 +138,19 @@ impl Consumer {
     ) -> Result<(), Error> {
         let engine = self.inbox.engine();
         engine.check_open()?;
-        engine.throttle()?;
+        let throttled = engine.throttle().err();
         let mut turn = engine.turn(self.max_wait)?;
         let classes = engine.classes_of(&self.handling);
         for (item, delivery) in rest {
             let ran = match delivery {
                 Err(error) => Ran::Failed(error.clone()),
+                // Too much in memory, and it could not be sealed: repeats are answered all the same.
+                Ok(delivery) if let Some(error) = &throttled => {
+                    match engine.peek(&self.handling, delivery)? {
+                        Ok(draft) => Ran::Draft(draft),
+                        Err(_) => Ran::Failed(error.clone()),
+                    }
+                }
                 Ok(delivery) => {
                     let handling = &self.handling;
                     let case = Case { handling, classes: &classes, delivery, missed: None };

@@ -156,7 +156,13 @@ impl Consumer {
                 }
                 Err(self.count_error(error))
             }
-            Ran::Panicked(panic) => resume_unwind(panic),
+            Ran::Panicked(panic) => {
+                if let Some(done) = done {
+                    // The panic goes on either way.
+                    let _ = self.finisher().settle(&done);
+                }
+                resume_unwind(panic)
+            }
         }
     }
 
@@ -242,15 +248,11 @@ impl Consumer {
     /// # Errors
     /// As [`process`](Self::process), without a handler's.
     pub fn forget(&self, id: &EventId) -> Result<bool, Error> {
-        let done = self.inbox.engine().forget(&self.handling, self.hash(id), self.max_wait)?;
-        match done {
-            None => Ok(false),
-            Some(done) => {
-                self.inbox.engine().wait(&done)?;
-                self.counters.forgotten.add(1);
-                Ok(true)
-            }
-        }
+        let engine = self.inbox.engine();
+        let (any, done) = engine.forget(&self.handling, self.hash(id), self.max_wait)?;
+        done.map(|done| engine.wait(&done)).transpose()?;
+        self.counters.forgotten.add(u64::from(any));
+        Ok(any)
     }
 
     fn hash(&self, id: &EventId) -> IdHash {

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Engine;
+use crate::base::canary::planted;
 use crate::base::error::Error;
 use crate::base::ids::{ClassId, Epoch};
 use crate::claims::build::Build;
@@ -97,14 +98,14 @@ impl Engine {
             return Err(Error::reentrant());
         }
         let mut work = self.maintenance.lock();
-        self.step(&mut work)
+        self.step_or_begin_anew(&mut work)
     }
 
     /// As `maintain_step`, unless somebody else is at it already.
     pub(crate) fn try_maintain_step(&self) {
         if let Some(mut work) = self.maintenance.try_lock() {
             // What failed here fails again, and is reported, at the next commit or sweep.
-            let _ = self.step(&mut work);
+            let _ = self.step_or_begin_anew(&mut work);
         }
     }
 
@@ -112,6 +113,15 @@ impl Engine {
     pub(crate) fn maintain_until_idle(&self) -> Result<(), Error> {
         while self.maintain_step()?.is_some() {}
         Ok(())
+    }
+
+    /// A build that failed half-way must not be published: its rows would be missing.
+    fn step_or_begin_anew(&self, work: &mut Maintenance) -> Result<Option<SweepReport>, Error> {
+        let step = self.step(work);
+        if step.is_err() && !planted("half-built-run-published") {
+            work.epoch = None; // what is under way is dropped, and its tables are found as garbage
+        }
+        step
     }
 
     fn step(&self, work: &mut Maintenance) -> Result<Option<SweepReport>, Error> {

@@ -20,7 +20,11 @@ use crate::storage::tables::TableId;
 impl Engine {
     /// Publishes the runs that were built, in place of what they were built from.
     pub(super) fn publish_build(&self, work: &mut Maintenance) -> Result<SweepReport, Error> {
+        self.checkpoint_soon()?;
         let Some(build) = work.build.take() else { return Ok(SweepReport::default()) };
+        if !build.is_whole() && !planted("half-built-run-published") {
+            return Err(Error::view_ended()); // never while a failure drops the build
+        }
         let mut turn = self.turn(None)?;
         let started_us = self.clock.stopwatch_us();
         if work.epoch != Some(turn.core().epoch) {
@@ -59,6 +63,7 @@ impl Engine {
         buckets: &[BucketId],
         results: &[u32],
     ) -> Result<SweepReport, Error> {
+        self.checkpoint_soon()?;
         let mut turn = self.turn(None)?;
         let started_us = self.clock.stopwatch_us();
         let mut report = SweepReport::default();

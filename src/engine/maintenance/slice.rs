@@ -28,11 +28,12 @@ struct Stretch {
 
 impl Engine {
     pub(super) fn core_epoch(&self) -> Result<Epoch, Error> {
-        let writer = self.writer.lock();
-        if writer.db.is_some() {
-            return Ok(writer.epoch);
+        if !self.has_failed() {
+            let writer = self.writer.lock();
+            if writer.db.is_some() {
+                return Ok(writer.epoch);
+            }
         }
-        drop(writer);
         let mut turn = self.turn(None)?; // which heals, or says why it cannot
         Ok(turn.core().epoch)
     }

@@ -4,7 +4,7 @@
 
 use std::ops::Bound;
 
-use redb::ReadableTableMetadata;
+use redb::{ReadableTable, ReadableTableMetadata};
 
 use super::{Bounds, Bytes, Health, definition, guard};
 use crate::base::error::Error;
@@ -57,6 +57,13 @@ impl WriteTable<'_> {
 
     pub(crate) fn len(&self) -> Result<u64, Error> {
         guard(self.health, "counting rows", || self.inner.len())
+    }
+
+    /// The last key of the table.
+    pub(crate) fn last_key(&self) -> Result<Option<Vec<u8>>, Error> {
+        guard(self.health, "reading the last row", || {
+            Ok::<_, redb::StorageError>(self.inner.last()?.map(|(key, _)| key.value().to_vec()))
+        })
     }
 
     /// Appends rows behind the last one; their keys must ascend, and lie above every stored key.

@@ -27,15 +27,16 @@ impl Disk for RealDisk {
     }
 
     fn create_dir(&self) -> io::Result<()> {
-        if self.dir.is_dir() {
+        let missing: Vec<&Path> = self.dir.ancestors().take_while(|dir| !dir.is_dir()).collect();
+        if missing.is_empty() {
+            // A predecessor killed at this point may have left a name that is not durable. Where the
+            // parent may not be opened, the directory was made by somebody else.
+            let _ = sync_directory(parent_of(&self.dir));
             return Ok(());
         }
         fs::create_dir_all(&self.dir)?;
-        // The new name lives in the parent, so that is what must be made durable.
-        match self.dir.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
-            _ => sync_directory(Path::new(".")),
-        }
+        // Each new name lives in its parent, so that is what must be made durable.
+        missing.into_iter().try_for_each(|dir| sync_directory(parent_of(dir)))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -85,6 +86,10 @@ impl Disk for RealDisk {
             Err(TryLockError::Error(e)) => Err(e),
         }
     }
+}
+
+fn parent_of(dir: &Path) -> &Path {
+    dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(unix)]

@@ -187,7 +187,13 @@ impl Model {
         let found = met.iter().find(|(_, claim)| same(claim.fingerprint, fingerprint));
         if let Some((primary, claim)) = found {
             let (primary, known) = (primary.clone(), self.known(claim));
-            self.add_unknown_aliases(consumer, event, &primary);
+            let unknown = self.unknown_ids(consumer, event);
+            if !unknown.is_empty() && event.time().is_some_and(|t| self.is_ahead(consumer, t.0)) {
+                return Some(Answer::Future);
+            }
+            for id in unknown {
+                self.put(consumer, event, &id, Kind::Alias { primary: primary.clone() });
+            }
             return Some(Answer::Duplicate(known));
         }
         if let Some((_, claim)) = met.first() {
@@ -234,14 +240,12 @@ impl Model {
         self.rows.entry((consumer.to_owned(), id.clone())).or_default().push(Row { bucket, kind });
     }
 
-    fn add_unknown_aliases(&mut self, consumer: &str, event: &Event<'_>, primary: &EventId) {
+    /// The event's ids that nothing is stored under.
+    fn unknown_ids(&self, consumer: &str, event: &Event<'_>) -> Vec<EventId> {
         let mut ids = vec![event.id().clone()];
         ids.extend(distinct_aliases(event));
-        for id in ids {
-            if self.claims_under(consumer, &id).is_empty() {
-                self.put(consumer, event, &id, Kind::Alias { primary: primary.clone() });
-            }
-        }
+        ids.retain(|id| self.claims_under(consumer, id).is_empty());
+        ids
     }
 
     /// Forgets what an id stands for; false if that is nothing.

@@ -15,6 +15,7 @@ use super::audit::Probe;
 use super::model::{Class, Model, Through};
 use super::op::{Item, Op};
 use super::{Keep, SimClock, SimDisk};
+use crate::api::builder::Durability;
 use crate::api::consumer::Consumer;
 use crate::api::event::Event;
 use crate::api::event_id::EventId;
@@ -235,12 +236,16 @@ impl Runner {
 
     /// As a program of a user would.
     fn try_open(&self) -> Result<Open, Error> {
+        // Now and then the other way, so that each takes over what the other left.
+        let every_commit = (self.seed ^ self.disk.calls()) % 4 == 1;
+        let durability = if every_commit { Durability::EveryCommit } else { Durability::Journal };
         let inbox = Inbox::builder(default_retention())
             .clock(self.clock.clone())
             .seed(self.seed)
             .recent_max_claims(1_024)
             .cache_bytes(1 << 20)
             .no_threads()
+            .durability(durability)
             .open_on(&self.disk)?;
         let mut consumers = Vec::new();
         for (place, name) in (0..).zip(CONSUMERS) {
