@@ -122,13 +122,8 @@ impl Engine {
     ) -> Result<(), Error> {
         let started_us = self.clock.stopwatch_us();
         let parts = self.memtable.frozen_len() > PART_ROWS;
-        let mut after = None;
-        while parts {
-            // Given up between two parts, so that maintenance gets its turn.
-            after = self.writer.lock().apply_part(&self.memtable, through, after.as_ref())?;
-            if after.is_none() {
-                break;
-            }
+        if parts {
+            self.apply_parts(through)?;
         }
         let writer = self.writer.lock();
         let stored = writer.apply_rest(&self.memtable, through, end, parts)?;
@@ -159,6 +154,17 @@ impl Engine {
             return Some(AFTER_ERROR);
         }
         (!self.memtable.is_empty()).then_some(CHECKPOINT_AFTER)
+    }
+
+    fn apply_parts(&self, through: Seq) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            // Given up between two parts, so that maintenance gets its turn.
+            after = self.writer.lock().apply_part(&self.memtable, through, after.as_ref())?;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Writes what was closed by now to redb, outside the slot, so that a commit made in the slot soon

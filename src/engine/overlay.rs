@@ -70,10 +70,14 @@ impl Rows {
         }
     }
 
-    fn each(&self, f: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
+    fn write(&self, table: TableId, batch: &mut Batch) {
+        let mut write = |key: &[u8], put: &Put| match put {
+            Some(value) => batch.put(table, key, value),
+            None => batch.remove(table, key),
+        };
         match self {
-            Self::Few(rows) => rows.iter().for_each(|(key, put)| f(key, put.as_deref())),
-            Self::Many(rows) => rows.iter().for_each(|(key, put)| f(key, put.as_deref())),
+            Self::Few(rows) => rows.iter().for_each(|(key, put)| write(key, put)),
+            Self::Many(rows) => rows.iter().for_each(|(key, put)| write(key, put)),
         }
     }
 }
@@ -130,11 +134,7 @@ impl Overlay {
     /// Logs its rows behind those of a batch.
     pub(crate) fn write(&self, batch: &mut Batch) {
         for (space, rows) in &self.spaces {
-            let table = TableId::Keyspace(*space);
-            rows.each(&mut |key, put| match put {
-                Some(value) => batch.put(table, key, value),
-                None => batch.remove(table, key),
-            });
+            rows.write(TableId::Keyspace(*space), batch);
         }
     }
 }
@@ -258,7 +258,7 @@ mod tests {
                     memtable.freeze();
                 }
                 put(&memtable, i as u64 + 1, group);
-                if i as u64 + 1 <= at {
+                if (i as u64) < at {
                     merged.extend(group.clone());
                 }
             }

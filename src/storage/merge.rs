@@ -26,7 +26,14 @@ const CHUNK_MAX_ROWS: usize = 1_024;
 enum Layer {
     Own(VecDeque<MemRow>),
     Staged(Staged),
-    Stored { rows: Rows, next: Option<StoredRow>, last: Option<Vec<u8>> },
+    Stored(Box<Stored>),
+}
+
+/// A table of redb being scanned.
+struct Stored {
+    rows: Rows,
+    next: Option<StoredRow>,
+    last: Option<Vec<u8>>,
 }
 
 /// A generation being scanned.
@@ -87,7 +94,8 @@ impl Layer {
                 staged.fill();
                 Ok(staged.buffer.front().map(|(key, _)| key.as_slice()))
             }
-            Self::Stored { rows, next, last } => {
+            Self::Stored(stored) => {
+                let Stored { rows, next, last } = &mut **stored;
                 if next.is_none() {
                     let step = if reverse { rows.next_back() } else { rows.next() };
                     *next = step
@@ -104,9 +112,9 @@ impl Layer {
         match self {
             Self::Own(rows) => rows.pop_front(),
             Self::Staged(staged) => staged.buffer.pop_front(),
-            Self::Stored { next, last, .. } => {
-                let (key, value) = next.take()?;
-                last.get_or_insert_default().clone_from(&key);
+            Self::Stored(stored) => {
+                let (key, value) = stored.next.take()?;
+                stored.last.get_or_insert_default().clone_from(&key);
                 Some((key, Some(value)))
             }
         }
@@ -162,7 +170,7 @@ impl Merged {
         }));
         if let Some(stored) = stored {
             let rows = if bounds == ALL { stored.whole()? } else { stored.range(bounds)? };
-            layers.push(Layer::Stored { rows, next: None, last: None });
+            layers.push(Layer::Stored(Box::new(Stored { rows, next: None, last: None })));
         }
         Ok(Self { layers, reverse })
     }

@@ -1,16 +1,18 @@
 //! Random steps against the store and the reference model at once.
 //!
-//! A failing run prints its steps, shrunk, and proptest's seed. Set `TXINBOX_CASES` to run more.
+//! A failing run prints its steps, shrunk. Runs are drawn from one seed, so each is the same run again:
+//! `TXINBOX_CASES` says how many, `TXINBOX_SEED` which; `TXINBOX_SEED=random` draws one and prints it.
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test fails as the test does
 
 mod steps;
 
 use std::cell::RefCell;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use txinbox::testkit::{Coverage, Runner};
 
 /// What must happen at least once over the whole run, or the test tests less than it says.
@@ -70,13 +72,26 @@ fn cases() -> u32 {
     asked.unwrap_or(if cfg!(debug_assertions) { 128 } else { 1_024 })
 }
 
+fn seed() -> u64 {
+    match std::env::var("TXINBOX_SEED") {
+        Ok(text) if text == "random" => {
+            std::hash::RandomState::new().build_hasher().finish() // keyed by the system
+        }
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => 1,
+    }
+}
+
 #[test]
 fn the_store_answers_as_the_model_does() {
     let coverage = RefCell::new(Coverage::default());
     let mut config = Config::with_cases(cases());
     config.failure_persistence = None;
     config.max_shrink_time = 60_000;
-    let mut runner = TestRunner::new(config);
+    let seed = seed();
+    eprintln!("TXINBOX_SEED={seed}");
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed.to_le_bytes(); 4].concat());
+    let mut runner = TestRunner::new_with_rng(config, rng);
     let watchdog = watchdog();
     let result = runner.run(&steps::runs(), |(seed, ops)| {
         let _ = watchdog.send(format!("seed {seed}, {ops:?}"));
@@ -86,7 +101,7 @@ fn the_store_answers_as_the_model_does() {
         done.map_err(proptest::test_runner::TestCaseError::fail)
     });
     if let Err(error) = result {
-        panic!("{error}");
+        panic!("TXINBOX_SEED={seed}: {error}");
     }
     let coverage = coverage.into_inner();
     eprintln!("{coverage:?}");

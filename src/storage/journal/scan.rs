@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::End;
-use super::record::{self, HEADER_BYTES, Header, SECTOR_BYTES};
+use super::record::{self, Header, SECTOR_BYTES};
 use crate::base::canary::planted;
 use crate::base::ids::Seq;
 
@@ -86,6 +86,6 @@ pub(crate) fn scan_bytes(bytes: &[u8]) {
     let half = bytes.len() / 2 / SECTOR_BYTES * SECTOR_BYTES;
     let (one, two) = bytes.split_at(half);
     let found = scan(7, [one, two], End::default());
-    let least = found.records.len().saturating_mul(HEADER_BYTES);
+    let least = found.records.len().saturating_mul(SECTOR_BYTES);
     assert!(least <= bytes.len(), "records out of nothing");
 }
