@@ -1,13 +1,13 @@
 //! Opening a store.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::inbox::Inbox;
 use super::tx::Tx;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{BoxError, Error};
-use crate::base::limits::{RECENT_MAX_CLAIMS, RESULT_MAX_BYTES};
+use crate::base::limits::{GROUP_MAX_BYTES, RECENT_MAX_CLAIMS, RESULT_MAX_BYTES};
 use crate::base::random::Random;
 use crate::base::sync::Arc;
 use crate::claims::policy::Retention;
@@ -34,6 +34,7 @@ type Migration = Box<dyn FnOnce(u64, &mut Tx<'_>) -> Result<(), BoxError>>;
 pub struct Builder {
     retention: Retention,
     config: Config,
+    ballast_bytes: Option<u64>,
     clock: Option<Arc<dyn Clock>>,
     random: Option<Random>,
     migration: Option<(u64, Migration)>,
@@ -49,6 +50,8 @@ impl fmt::Debug for Builder {
 const SWEEP_BUDGET_MIN_US: u64 = 100;
 const CACHE_MIN_BYTES: usize = 1 << 20;
 const RECENT_MIN_CLAIMS: usize = 1 << 10;
+/// Room for a few of the largest groups. Only a real disk gets it unasked.
+const BALLAST_BYTES: u64 = 4 * GROUP_MAX_BYTES as u64;
 
 impl Builder {
     pub(crate) fn new(retention: Retention) -> Self {
@@ -59,8 +62,9 @@ impl Builder {
             sweep_budget_us: 1_000,
             threads: true,
             view_max_pinned_bytes: 4 << 30,
+            ballast_bytes: 0,
         };
-        Self { retention, config, clock: None, random: None, migration: None }
+        Self { retention, config, ballast_bytes: None, clock: None, random: None, migration: None }
     }
 
     /// Memory for pages of the database file, 64 MiB unless set; at least 1 MiB.
@@ -110,6 +114,21 @@ impl Builder {
     #[must_use]
     pub fn view_max_pinned_bytes(mut self, bytes: u64) -> Self {
         self.config.view_max_pinned_bytes = bytes;
+        self
+    }
+
+    /// Space on disk that the store keeps back for the day the disk is full, 32 MiB unless set; 0
+    /// for none. A simulated disk, or a store in memory, has none unless set.
+    ///
+    /// It lies in a file of its own beside the database. When a write meets a full disk, the file is
+    /// emptied and the write tried again, so that what was begun can end. From then on new events are
+    /// refused ([`is_full`](Error::is_full)), until there is room to lay the file again; repeats, reads
+    /// and forgetting go on. A disk without room for it when the store is opened is such a full disk.
+    /// A device that counts every megabyte may do with less: twice the largest group or event is
+    /// the least that helps.
+    #[must_use]
+    pub fn ballast_bytes(mut self, bytes: u64) -> Self {
+        self.ballast_bytes = Some(bytes);
         self
     }
 
@@ -169,7 +188,7 @@ impl Builder {
     /// ([`is_newer_format`](Error::is_newer_format)) or that is damaged
     /// ([`is_corrupt`](Error::is_corrupt)); a migration's own error.
     pub fn open(self, dir: impl AsRef<Path>) -> Result<Inbox, Error> {
-        self.open_disk(real(dir), OpenMode::CreateIfEmpty)
+        self.open_real(dir.as_ref(), OpenMode::CreateIfEmpty)
     }
 
     /// Opens the store in `dir`, and errs if there is none: for deployments in which a missing
@@ -178,7 +197,7 @@ impl Builder {
     /// # Errors
     /// As [`open`](Self::open), and [`is_missing`](Error::is_missing).
     pub fn open_existing(self, dir: impl AsRef<Path>) -> Result<Inbox, Error> {
-        self.open_disk(real(dir), OpenMode::ExistingOnly)
+        self.open_real(dir.as_ref(), OpenMode::ExistingOnly)
     }
 
     /// Opens a store that lives in memory and is gone with its last handle.
@@ -216,8 +235,14 @@ impl Builder {
         Ok(())
     }
 
-    fn open_disk(self, disk: Arc<dyn Disk>, mode: OpenMode) -> Result<Inbox, Error> {
+    fn open_real(mut self, dir: &Path, mode: OpenMode) -> Result<Inbox, Error> {
+        self.ballast_bytes.get_or_insert(BALLAST_BYTES);
+        self.open_disk(Arc::new(RealDisk::new(dir)), mode)
+    }
+
+    fn open_disk(mut self, disk: Arc<dyn Disk>, mode: OpenMode) -> Result<Inbox, Error> {
         self.check()?;
+        self.config.ballast_bytes = self.ballast_bytes.unwrap_or_default();
         let opening = Opening {
             disk,
             mode,
@@ -232,8 +257,4 @@ impl Builder {
         }
         Ok(inbox)
     }
-}
-
-fn real(dir: impl AsRef<Path>) -> Arc<dyn Disk> {
-    Arc::new(RealDisk::new(PathBuf::from(dir.as_ref())))
 }
