@@ -1,15 +1,15 @@
 //! Opening a store.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::inbox::Inbox;
 use super::tx::Tx;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::error::{BoxError, Error};
 use crate::base::limits::{
-    MEMORY_SEGMENT_BYTES, RECENT_MAX_CLAIMS, RESULT_MAX_BYTES, SEGMENT_BYTES, SEGMENT_MAX_BYTES,
-    SEGMENT_MIN_BYTES,
+    GROUP_MAX_BYTES, MEMORY_SEGMENT_BYTES, RECENT_MAX_CLAIMS, RESULT_MAX_BYTES, SEGMENT_BYTES,
+    SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES,
 };
 use crate::base::random::Random;
 use crate::base::sync::Arc;
@@ -37,6 +37,7 @@ type Migration = Box<dyn FnOnce(u64, &mut Tx<'_>) -> Result<(), BoxError>>;
 pub struct Builder {
     retention: Retention,
     config: Config,
+    ballast_bytes: Option<u64>,
     clock: Option<Arc<dyn Clock>>,
     random: Option<Random>,
     migration: Option<(u64, Migration)>,
@@ -66,6 +67,8 @@ impl fmt::Debug for Builder {
 const SWEEP_BUDGET_MIN_US: u64 = 100;
 const CACHE_MIN_BYTES: usize = 1 << 20;
 const RECENT_MIN_CLAIMS: usize = 1 << 10;
+/// Room for a few of the largest groups. Only a real disk gets it unasked.
+const BALLAST_BYTES: u64 = 4 * GROUP_MAX_BYTES as u64;
 
 impl Builder {
     pub(crate) fn new(retention: Retention) -> Self {
@@ -78,8 +81,9 @@ impl Builder {
             journal: true,
             segment_bytes: 0,
             view_max_pinned_bytes: 4 << 30,
+            ballast_bytes: 0,
         };
-        Self { retention, config, clock: None, random: None, migration: None }
+        Self { retention, config, ballast_bytes: None, clock: None, random: None, migration: None }
     }
 
     /// Memory for pages of the database file, 64 MiB unless set; at least 1 MiB.
@@ -151,6 +155,21 @@ impl Builder {
         self
     }
 
+    /// Space on disk that the store keeps back for the day the disk is full, 32 MiB unless set; 0
+    /// for none. A simulated disk, or a store in memory, has none unless set.
+    ///
+    /// It lies in a file of its own beside the database. When a write meets a full disk, the file is
+    /// emptied and the write tried again, so that what was begun can end. From then on new events are
+    /// refused ([`is_full`](Error::is_full)), until there is room to lay the file again; repeats, reads
+    /// and forgetting go on. A disk without room for it when the store is opened is such a full disk.
+    /// A device that counts every megabyte may do with less: twice the largest group or event is
+    /// the least that helps.
+    #[must_use]
+    pub fn ballast_bytes(mut self, bytes: u64) -> Self {
+        self.ballast_bytes = Some(bytes);
+        self
+    }
+
     /// Takes the time from `clock` instead of the machine.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
@@ -207,7 +226,7 @@ impl Builder {
     /// ([`is_newer_format`](Error::is_newer_format)) or that is damaged
     /// ([`is_corrupt`](Error::is_corrupt)); a migration's own error.
     pub fn open(self, dir: impl AsRef<Path>) -> Result<Inbox, Error> {
-        self.open_disk(real(dir), OpenMode::CreateIfEmpty)
+        self.open_real(dir.as_ref(), OpenMode::CreateIfEmpty)
     }
 
     /// Opens the store in `dir`, and errs if there is none: for deployments in which a missing
@@ -216,7 +235,7 @@ impl Builder {
     /// # Errors
     /// As [`open`](Self::open), and [`is_missing`](Error::is_missing).
     pub fn open_existing(self, dir: impl AsRef<Path>) -> Result<Inbox, Error> {
-        self.open_disk(real(dir), OpenMode::ExistingOnly)
+        self.open_real(dir.as_ref(), OpenMode::ExistingOnly)
     }
 
     /// Opens a store that lives in memory and is gone with its last handle.
@@ -268,9 +287,15 @@ impl Builder {
         Ok(())
     }
 
+    fn open_real(mut self, dir: &Path, mode: OpenMode) -> Result<Inbox, Error> {
+        self.ballast_bytes.get_or_insert(BALLAST_BYTES);
+        self.open_disk(Arc::new(RealDisk::new(dir)), mode)
+    }
+
     fn open_disk(self, disk: Arc<dyn Disk>, mode: OpenMode) -> Result<Inbox, Error> {
-        let this = self.or_segments_of(SEGMENT_BYTES);
+        let mut this = self.or_segments_of(SEGMENT_BYTES);
         this.check()?;
+        this.config.ballast_bytes = this.ballast_bytes.unwrap_or_default();
         let opening = Opening {
             disk,
             mode,
@@ -286,8 +311,4 @@ impl Builder {
         }
         Ok(inbox)
     }
-}
-
-fn real(dir: impl AsRef<Path>) -> Arc<dyn Disk> {
-    Arc::new(RealDisk::new(PathBuf::from(dir.as_ref())))
 }

@@ -12,13 +12,12 @@ pub(crate) enum Random {
     /// The operating system's generator.
     System,
     /// SplitMix64 from a seed (Steele, Lea, Flood: "Fast splittable pseudorandom number
-    /// generators", 2014); only for simulations, where repeatability is the point.
-    #[cfg_attr(not(any(test, feature = "testkit")), allow(dead_code))]
+    /// generators", 2014); for simulations, where repeatability is the point, and for bytes that
+    /// need only be irregular.
     Seeded(AtomicU64),
 }
 
 impl Random {
-    #[cfg_attr(not(any(test, feature = "testkit")), allow(dead_code))]
     pub(crate) fn seeded(seed: u64) -> Self {
         Self::Seeded(AtomicU64::new(seed))
     }

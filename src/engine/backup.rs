@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-use super::Engine;
+use super::{Engine, mark};
 use crate::base::codec::{Malformed, Reader, Writer};
 use crate::base::error::Error;
 use crate::base::random::Random;
@@ -20,6 +20,7 @@ use crate::storage::directory::{Directory, OpenMode};
 use crate::storage::disk::RealDisk;
 use crate::storage::header::Header;
 use crate::storage::snapshot::Stored;
+use crate::storage::tables::TableId;
 
 const MAGIC: &[u8; 16] = b"txinbox backup 1";
 const HEADER: u8 = 0;
@@ -77,6 +78,9 @@ impl Engine {
                 w.u8(ROWS);
                 for row in table.whole()? {
                     let (key, value) = row?;
+                    if name == TableId::Mark.name() && key.bytes() == mark::JOURNAL_KEY {
+                        continue; // the copy has no journal yet
+                    }
                     w.bytes(key.bytes());
                     w.bytes(value.bytes());
                     rows += 1;
@@ -251,5 +255,5 @@ pub(crate) fn restore(path: &Path, dir: &Path) -> Result<(), Error> {
 /// Empties the journal of the store in `dir`, which must not be open.
 pub(crate) fn salvage(dir: &Path) -> Result<(), Error> {
     let disk = Arc::new(RealDisk::new(dir));
-    Directory::open(disk, OpenMode::ExistingOnly, &Random::System)?.erase_journal()
+    Directory::open(disk, OpenMode::ExistingOnly, &Random::System, 0)?.erase_journal()
 }

@@ -82,7 +82,7 @@ impl Core {
         let stored = Arc::new(Stored::new(db.read()?));
         let bare = memtable.snapshot(stored.clone(), Seq::MAX);
         let applied = Mark::load(&bare)?.seq;
-        let (journal, seq) = open_journal(directory, config, memtable, &bare, applied)?;
+        let (journal, seq) = open_journal(directory, config, memtable, &db, &bare, applied)?;
         let snapshot = Arc::new(memtable.snapshot(stored, seq));
         let mark = Mark::load(&snapshot)?;
         // Never that of the opening before, even where a test's seed makes both draw alike:
@@ -236,17 +236,28 @@ fn open_journal(
     directory: &Directory,
     config: &Config,
     memtable: &Memtable,
+    db: &Db,
     bare: &Snapshot,
     applied: Seq,
 ) -> Result<(Option<Journal>, Seq), Error> {
-    if !config.journal && !directory.has_journal()? {
+    let row = bare.get(TableId::Mark, mark::JOURNAL_KEY)?;
+    if !config.journal && row.is_none() {
         return Ok((None, applied));
     }
-    let row = bare.get(TableId::Mark, mark::JOURNAL_KEY)?;
+    let is_first = row.is_none();
+    if !is_first {
+        directory.check_journal()?;
+    }
     let from = row.map(|row| End::decode(&row)).transpose();
     let from = from.map_err(|m| Error::corrupt("the journal's row", m.0))?;
     let from = from.unwrap_or_default().through(applied);
     let (journal, records) = directory.open_journal(config.segment_bytes, from)?;
+    if is_first {
+        // From now on the files must be there.
+        let txn = db.write(true)?;
+        txn.table(&TableId::Mark.name())?.insert(mark::JOURNAL_KEY, &from.encode())?;
+        txn.commit()?;
+    }
     let mut seq = applied;
     for record in records {
         let batch = Batch::decode(&record.payload)

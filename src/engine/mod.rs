@@ -89,6 +89,8 @@ pub(crate) struct Config {
     pub(crate) segment_bytes: u64,
     /// Bytes written since a view was opened past which the view is ended.
     pub(crate) view_max_pinned_bytes: u64,
+    /// Space kept back for a full disk; 0 for none.
+    pub(crate) ballast_bytes: u64,
 }
 
 /// An open store.
@@ -142,7 +144,7 @@ impl Engine {
     /// Opens the store and brings its default retention class to the policy asked for.
     pub(crate) fn open(opening: Opening, config: Config) -> Result<Arc<Self>, Error> {
         let Opening { disk, mode, clock, random, policy, allow_shorter, state_version } = opening;
-        let directory = Directory::open(disk, mode, &random)?;
+        let directory = Directory::open(disk, mode, &random, config.ballast_bytes)?;
         let memtable = Memtable::default();
         let Opened { core, db, applied, state, registry, clocks } =
             Core::open(&directory, &config, &random, &memtable)?;

@@ -150,7 +150,7 @@ impl Engine {
                     {
                         self.check_not_ahead(core, case, time)?; // its row can raise a floor, too
                     }
-                    core.check_space(&*self.clock)?;
+                    self.check_space(core)?;
                     add_aliases(core, case, &unknown, claim.hash());
                 }
                 Ok(Some(Draft::Duplicate(claim)))
@@ -164,10 +164,26 @@ impl Engine {
                     }
                     self.check_not_ahead(core, case, time)?;
                 }
-                core.check_space(&*self.clock)?;
+                self.check_space(core)?;
                 Ok(None)
             }
         }
+    }
+
+    /// Errs while there is no room for new events: for a while after the disk was full, and until the
+    /// ballast lies again, without which the next full disk could not be got over.
+    fn check_space(&self, core: &mut Core) -> Result<(), Error> {
+        core.check_space(&*self.clock)?;
+        let ballast = self.directory.ballast();
+        if !ballast.is_missing() {
+            return Ok(());
+        }
+        core.note_full(&*self.clock); // so that it is tried again now and then, not each time
+        if ballast.lay()? {
+            core.full_until_us = None;
+            return Ok(());
+        }
+        Err(Error::full("laying the ballast without which no new event is admitted"))
     }
 
     /// Refuses an event time that cannot be true yet: believed, it would raise a floor over events

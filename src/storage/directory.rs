@@ -6,6 +6,7 @@
 //!     and is not touched. F3. Before anything read from the database file is believed, what a dead or
 //!     failed predecessor left in the page cache is made durable.
 
+use super::ballast::{BALLAST, Ballast, Ballasted};
 use super::db::Db;
 use super::disk::{Disk, DiskFile, DiskLock};
 use super::header::Header;
@@ -22,7 +23,7 @@ const HEADER_NEW: &str = "txinbox.header.new";
 const DATABASE: &str = "txinbox.redb";
 const DATABASE_NEW: &str = "txinbox.redb.new";
 /// Names that may lie about without making a directory somebody else's.
-const UNFINISHED: [&str; 5] = [LOCK, HEADER, HEADER_NEW, DATABASE_NEW, "lost+found"];
+const UNFINISHED: [&str; 6] = [LOCK, HEADER, HEADER_NEW, DATABASE_NEW, BALLAST, "lost+found"];
 const LOST: &str = "the file is missing, but the header beside it says that it was there; put it back, \
                     or remove what is left to begin without any memory of earlier events";
 /// redb keeps its roots and the choice between them in the first page.
@@ -43,20 +44,25 @@ pub(crate) enum OpenMode {
 pub(crate) struct Directory {
     disk: Arc<dyn Disk>,
     header: Header,
+    ballast: Arc<Ballast>,
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
 impl Directory {
-    /// Takes the directory, creating the store if allowed and needed.
+    /// Takes the directory, creating the store if allowed and needed, and lays a ballast of so many
+    /// bytes if there is room for it.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         mode: OpenMode,
         random: &Random,
+        ballast_bytes: u64,
     ) -> Result<Self, Error> {
-        Self::open_with(disk, mode, |_| Header::create(random), |_| Ok(()))
+        let directory = Self::open_with(disk, mode, |_| Header::create(random), |_| Ok(()))?;
+        let ballast = Arc::new(Ballast::open(directory.disk.clone(), ballast_bytes)?);
+        Ok(Self { ballast, ..directory })
     }
 
-    /// As `open`, with the header of a new store and its first contents from the caller.
+    /// As `open` without a ballast, with the header of a new store and its first contents from the caller.
     pub(crate) fn open_with(
         disk: Arc<dyn Disk>,
         mode: OpenMode,
@@ -88,15 +94,22 @@ impl Directory {
             create(&*disk, &header(&*disk)?, fill)?;
         }
         let header = read_header(&*disk)?;
-        Ok(Self { disk, header, lock: Mutex::new(Some(lock)) })
+        let ballast = Arc::new(Ballast::none(disk.clone()));
+        Ok(Self { disk, header, ballast, lock: Mutex::new(Some(lock)) })
     }
 
     pub(crate) fn header(&self) -> &Header {
         &self.header
     }
 
+    /// The space kept back for a full disk.
+    pub(crate) fn ballast(&self) -> &Arc<Ballast> {
+        &self.ballast
+    }
+
     /// Lets others have the directory.
     pub(crate) fn release(&self) {
+        self.ballast.end();
         self.lock.lock().take();
     }
 
@@ -107,6 +120,7 @@ impl Directory {
     /// Opens the database. Also the way back after a failed write, once the old one is dropped.
     pub(crate) fn open_db(&self, cache_bytes: usize) -> Result<Db, Error> {
         let file = open_file(&*self.disk, DATABASE, false)?;
+        let file = Box::new(Ballasted::new(file, self.ballast.clone()));
         settle(&*file)?;
         // A predecessor killed between its last rename and this call left a name that could go.
         if !planted("recovery-trusts-the-names-it-finds") {
@@ -128,10 +142,17 @@ impl Directory {
         Ok(db)
     }
 
-    /// Whether a journal was ever made here.
-    pub(crate) fn has_journal(&self) -> Result<bool, Error> {
+    /// Errs if a segment of the journal, which this store has, is missing.
+    pub(crate) fn check_journal(&self) -> Result<(), Error> {
         let listing = |e| Error::io(format!("listing {}", self.describe()), e);
-        Ok(journal::exists(&self.disk.list().map_err(listing)?))
+        match journal::missing(&self.disk.list().map_err(listing)?) {
+            None => Ok(()),
+            Some(name) => Err(Error::corrupt(
+                format!("{}/{name}", self.describe()),
+                "the file is missing, and may have been all that held the last groups; put it back, or \
+                 give them up with Inbox::salvage",
+            )),
+        }
     }
 
     /// Opens the journal, and returns the records behind the last checkpoint, durable.

@@ -3,6 +3,7 @@
 //! Owns everything durable. Called by `claims` and `engine`; calls only `base`. redb's types do not
 //! leave this folder.
 
+pub(crate) mod ballast;
 pub(crate) mod batch;
 pub(crate) mod db;
 #[cfg(feature = "testkit")]

@@ -192,6 +192,18 @@ fn what_else_was_found() {
     }));
     assert!(panicked.is_err() && ticket.is_durable());
 
+    // A lost segment of the journal is damage, and there is a way out.
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Inbox::builder(Retention::at_least(WINDOW)).open(dir.path());
+    let inbox = open().unwrap();
+    assert!(deliver(&inbox.consumer("c").unwrap(), 1).is_applied());
+    inbox.close().unwrap();
+    std::fs::remove_file(dir.path().join("txinbox.journal-1")).unwrap();
+    let error = open().unwrap_err();
+    assert!(error.is_corrupt() && error.to_string().contains("txinbox.journal-1"), "{error}");
+    Inbox::salvage(dir.path()).unwrap();
+    assert!(deliver(&open().unwrap().consumer("c").unwrap(), 1).is_duplicate());
+
     // A program of an older state version changes nothing before it is refused.
     let dir = tempfile::tempdir().unwrap();
     let open = |version, retention: Retention| {

@@ -90,18 +90,30 @@ fn fill_within(consumer: &txinbox::Consumer, acked: &mut Vec<u64>, next: &mut u6
     *next += events;
 }
 
-/// R1: on the simulated disk, full by the lengths of files or by written pages.
+/// R1: on the simulated disk, full by the lengths of files or by written pages, with and without space
+/// kept back.
 #[test]
 fn r1_a_full_disk_refuses_with_typed_errors_and_loses_nothing() {
-    for capacity in [Capacity::Lengths(6 << 20), Capacity::Written(3 << 20)] {
-        let lab = Lab::new(Retention::at_least(hours(31)));
-        drop(lab.open());
-        lab.disk.set_capacity(capacity);
-        fill_and_recover(
-            &|| lab.open(),
-            &|| lab.clock.advance(std::time::Duration::from_secs(1)),
-            &|| lab.disk.set_capacity(Capacity::Unlimited),
-        );
+    for (bytes, limit) in
+        [(6 << 20, Capacity::Lengths as fn(u64) -> _), (3 << 20, Capacity::Written)]
+    {
+        for ballast in [0, 4 << 20] {
+            let lab = Lab::new(Retention::at_least(hours(31)));
+            let open = || lab.builder().ballast_bytes(ballast).open_on(&lab.disk).unwrap();
+            let kept_back = || lab.disk.contents("txinbox.ballast").map(|c| c.len() as u64);
+            drop(open());
+            assert_eq!(kept_back(), (ballast > 0).then_some(ballast));
+            lab.disk.set_capacity(limit(bytes + ballast));
+            fill_and_recover(
+                &open,
+                &|| lab.clock.advance(std::time::Duration::from_secs(1)),
+                &|| {
+                    assert_eq!(kept_back(), (ballast > 0).then_some(0), "it was used up");
+                    lab.disk.set_capacity(Capacity::Unlimited);
+                },
+            );
+            assert_eq!(kept_back(), (ballast > 0).then_some(ballast), "opening laid it again");
+        }
     }
 }
 
@@ -113,22 +125,32 @@ fn r1_a_small_real_file_system_fills_up_and_recovers() {
         eprintln!("SKIPPED r1 on a real file system: mounting a tmpfs needs root");
         return;
     };
-    let ballast = mount.path.join("ballast");
-    std::fs::write(&ballast, vec![1; 4 << 20]).unwrap();
-    let store = mount.path.join("store");
-    fill_and_recover(
-        &|| real(&store),
-        &|| std::thread::sleep(std::time::Duration::from_millis(700)),
-        &|| std::fs::remove_file(&ballast).unwrap(),
-    );
+    for ballast in [0, 1 << 20] {
+        let filler = mount.path.join("filler");
+        std::fs::write(&filler, vec![1; 4 << 20]).unwrap();
+        let store = mount.path.join("store");
+        let kept_back = || std::fs::metadata(store.join("txinbox.ballast")).map_or(0, |m| m.len());
+        fill_and_recover(
+            &|| {
+                let inbox = builder().ballast_bytes(ballast).open(&store).unwrap();
+                assert_eq!(kept_back(), ballast);
+                inbox
+            },
+            &|| std::thread::sleep(std::time::Duration::from_millis(700)),
+            &|| {
+                assert_eq!(kept_back(), 0, "it was used up");
+                std::fs::remove_file(&filler).unwrap();
+            },
+        );
+        std::fs::remove_dir_all(&store).unwrap();
+    }
 }
 
 fn builder() -> Builder {
-    Inbox::builder(Retention::at_least(hours(31))).no_threads().cache_bytes(4 << 20)
-}
-
-fn real(dir: &Path) -> Inbox {
-    builder().journal_segment_bytes(64 << 10).open(dir).unwrap()
+    Inbox::builder(Retention::at_least(hours(31)))
+        .no_threads()
+        .journal_segment_bytes(64 << 10)
+        .cache_bytes(4 << 20)
 }
 
 /// A file system of its own, unmounted when dropped.

@@ -30,6 +30,10 @@ fn asked() -> Vec<Op> {
         Op::Sweep,
         Op::Process(1, item(1)),
         Op::Retain(0, 75),
+        Op::Batch(2, (6..12).map(item).collect()),
+        Op::Fill(0, 600),
+        Op::Process(2, item(6)),
+        Op::Sweep,
     ]
 }
 

@@ -13,7 +13,7 @@ fn timed(id: u16, time_ms: i64) -> Item {
 /// Single events and batches, all answers, several consumers.
 pub(crate) fn mixed() -> Vec<Op> {
     let mut ops = Vec::new();
-    for round in 0..4_u16 {
+    for round in 0..14_u16 {
         let id = round * 5;
         ops.push(Op::Process(0, Item { result_bytes: Some(20), ..timed(id, -1_000) }));
         ops.push(Op::Process(1, Item { fingerprint: Some(1), ..item(id) }));

@@ -32,6 +32,8 @@ pub struct Probe {
     pub results: Vec<LiveResults>,
     /// The floor of each consumer that has one, in milliseconds since 1970.
     pub floors: BTreeMap<String, i64>,
+    /// The newest event time of each consumer that is stored, or was and raised the floor.
+    pub newest: BTreeMap<String, i64>,
     /// Runs of sealed claims.
     pub runs: usize,
     /// Ids forgotten by hand that still hide stored rows.
@@ -70,12 +72,16 @@ impl Probe {
             Some((name.clone(), catalogue.floors.get(&entry.scope())?.0))
         });
         let state = engine.state.read();
+        let newest = consumers.iter().filter_map(|(name, entry)| {
+            Some((name.clone(), state.newest_event_time(entry.scope())?.0))
+        });
         Ok(Self {
             seq,
             times,
             buckets: buckets.collect(),
             results: results.collect(),
             floors: floors.collect(),
+            newest: newest.collect(),
             runs: state.runs.values().map(Vec::len).sum(),
             tombstones: state.tombstones.len(),
         })

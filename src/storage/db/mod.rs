@@ -125,6 +125,12 @@ impl Db {
         }
     }
 
+    /// Whether any read, write or sync has failed; then only opening anew helps.
+    #[cfg(test)]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.health.has_failed()
+    }
+
     fn redb(&self) -> Result<&redb::Database, redb::Error> {
         self.inner.as_ref().ok_or(redb::Error::DatabaseClosed)
     }

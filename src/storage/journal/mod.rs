@@ -226,9 +226,9 @@ impl Journal {
     }
 }
 
-/// Whether a journal was ever made in this directory.
-pub(super) fn exists(names: &[String]) -> bool {
-    names.iter().any(|name| NAMES.contains(&name.as_str()))
+/// The name of a segment that is not in a directory with these names.
+pub(super) fn missing(names: &[String]) -> Option<&'static str> {
+    NAMES.into_iter().find(|segment| names.iter().all(|name| name != segment))
 }
 
 /// Makes both segments empty, durably: all that no checkpoint holds is given up.

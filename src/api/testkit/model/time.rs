@@ -226,13 +226,19 @@ impl Model {
         known.and_then(|c| c.classes.last().copied()).unwrap_or(self.default_class())
     }
 
+    /// The newest event time of a consumer that is stored, or was and raised the floor.
+    #[must_use]
+    pub fn newest_event_ms(&self, consumer: &str) -> Option<i64> {
+        let seen = self.buckets.values().filter_map(|b| b.newest.get(consumer).copied());
+        seen.chain(self.floor_ms(consumer)).max()
+    }
+
     /// Whether an event time cannot be true yet.
     pub(super) fn is_ahead(&self, consumer: &str, time_ms: i64) -> bool {
         let reference_ms = if self.wall_ms >= RELEASE_WALL_MS {
             Some(self.wall_ms)
         } else {
-            let seen = self.buckets.values().filter_map(|b| b.newest.get(consumer).copied());
-            seen.chain(self.floor_ms(consumer)).max()
+            self.newest_event_ms(consumer)
         };
         let limit_ms = self.newest_class(consumer).retention_ms();
         let limit_ms = limit_ms.map_or(AHEAD_MAX_MS, |r| (r / 4).min(AHEAD_MAX_MS));

@@ -96,6 +96,14 @@ impl Runner {
                 ));
             }
         }
+        for consumer in model.consumers() {
+            // Of a row that nobody can look up any more this is all that shows, until it raises a floor.
+            let (is, should) =
+                (probe.newest.get(consumer).copied(), model.newest_event_ms(consumer));
+            if is != should {
+                return Err(format!("I5: the newest time of {consumer} is {is:?}, not {should:?}"));
+            }
+        }
         let open = self.store()?;
         same_state(&open.inbox, &open.map, model.state())?;
         same_claims(&open.consumers, model)
