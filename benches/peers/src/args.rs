@@ -68,11 +68,7 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Invocation> {
     let (mut worker, mut mode, mut wide) = (None, Mode::Serve, false);
     let mut arguments = arguments;
     while let Some(flag) = arguments.next() {
-        let mut value = || {
-            arguments
-                .next()
-                .with_context(|| format!("{flag} needs a value"))
-        };
+        let mut value = || arguments.next().with_context(|| format!("{flag} needs a value"));
         match flag.as_str() {
             "--help" | "-h" => return Ok(Invocation::Help),
             "--claims" => run.claims = number(&value()?)?,
@@ -109,15 +105,9 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Invocation> {
 
 /// A whole number; `_` may group its digits.
 fn number(text: &str) -> Result<u64> {
-    text.replace('_', "")
-        .parse()
-        .with_context(|| format!("{text} is not a whole number"))
+    text.replace('_', "").parse().with_context(|| format!("{text} is not a whole number"))
 }
 
 fn list(text: &str) -> Vec<String> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|s| !s.is_empty())
-        .map(str::to_owned)
-        .collect()
+    text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect()
 }

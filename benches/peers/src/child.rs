@@ -36,10 +36,7 @@ impl Child {
         command.arg("--dir").arg(store_dir(options, engine));
         command.args((mode == Mode::Load).then_some("--load"));
         command.args(wide.then_some("--wide"));
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let requests = process.stdin.take().context("no standard input")?;
         let responses = BufReader::new(process.stdout.take().context("no standard output")?);
         let mut child = Self {
@@ -76,11 +73,7 @@ impl Child {
     fn response(&mut self) -> Result<Response> {
         let mut line = String::new();
         if self.responses.read_line(&mut line)? == 0 {
-            bail!(
-                "{}: the process ended early ({})",
-                self.engine,
-                self.process.wait()?
-            );
+            bail!("{}: the process ended early ({})", self.engine, self.process.wait()?);
         }
         match serde_json::from_str(&line)? {
             Response::Failed(error) => bail!("{}: {error}", self.engine),

@@ -53,11 +53,7 @@ impl Stream {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&high.to_le_bytes());
         id[8..].copy_from_slice(&low.to_le_bytes());
-        Event {
-            id,
-            fingerprint: mix(low),
-            counter,
-        }
+        Event { id, fingerprint: mix(low), counter }
     }
 }
 
@@ -81,13 +77,7 @@ impl<'a> Generator<'a> {
         salt: u64,
     ) -> Self {
         let state = mix(salt ^ next.load(Ordering::Relaxed).rotate_left(20));
-        Self {
-            stream,
-            kind: workload.kind,
-            next,
-            retained,
-            state,
-        }
+        Self { stream, kind: workload.kind, next, retained, state }
     }
 
     pub fn fill(&mut self, group: &mut Vec<Event>, len: usize) {
@@ -97,10 +87,7 @@ impl<'a> Generator<'a> {
 
     pub fn delivery(&mut self) -> Event {
         let counter = match self.kind {
-            Kind::Mixed {
-                first_counter,
-                counters,
-            } => Some(first_counter + self.below(counters)),
+            Kind::Mixed { first_counter, counters } => Some(first_counter + self.below(counters)),
             Kind::ClaimsOnly => None,
             Kind::Duplicates(age) => return self.duplicate(age),
         };
@@ -144,23 +131,15 @@ mod tests {
         let stream = Stream::new(7);
         let ids: HashSet<_> = (0..100_000).map(|i| stream.event(i, None).id).collect();
         assert_eq!(ids.len(), 100_000);
-        assert_eq!(
-            stream.event(5, None).id,
-            Stream::new(7).event(5, Some(1)).id
-        );
+        assert_eq!(stream.event(5, None).id, Stream::new(7).event(5, Some(1)).id);
         assert_ne!(stream.event(5, None).id, Stream::new(8).event(5, None).id);
     }
 
     #[test]
     fn one_delivery_in_twenty_is_a_duplicate() -> anyhow::Result<()> {
         let next = AtomicU64::new(1000);
-        let mut generator = Generator::new(
-            Stream::new(1),
-            &crate::workload::by_name("g1")?,
-            &next,
-            u64::MAX,
-            3,
-        );
+        let mut generator =
+            Generator::new(Stream::new(1), &crate::workload::by_name("g1")?, &next, u64::MAX, 3);
         let mut group = Vec::new();
         generator.fill(&mut group, 100_000);
         let fresh = next.load(Ordering::Relaxed) - 1000;

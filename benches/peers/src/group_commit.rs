@@ -41,11 +41,7 @@ enum Phase {
 
 impl<'a> GroupCommit<'a> {
     pub fn new(engine: &'a dyn Engine) -> Self {
-        Self {
-            engine,
-            open: Mutex::default(),
-            commits: AtomicU64::new(0),
-        }
+        Self { engine, open: Mutex::default(), commits: AtomicU64::new(0) }
     }
 
     /// Groups that held something new.
@@ -72,11 +68,7 @@ impl<'a> GroupCommit<'a> {
                 }
                 Phase::Done(Err(error)) => return Err(anyhow!("the group failed: {error}")),
                 Phase::Waiting => {
-                    phase = group
-                        .changed
-                        .wait(phase)
-                        .ok()
-                        .context("a caller panicked")?
+                    phase = group.changed.wait(phase).ok().context("a caller panicked")?
                 }
                 Phase::NeedsLeader => {
                     *phase = Phase::Waiting;
@@ -92,23 +84,13 @@ impl<'a> GroupCommit<'a> {
     fn lead(&self) -> Result<()> {
         let taken = {
             let mut open = lock(&self.open)?;
-            std::mem::replace(
-                &mut *open,
-                Open {
-                    led: true,
-                    ..Open::default()
-                },
-            )
+            std::mem::replace(&mut *open, Open { led: true, ..Open::default() })
         };
         let mut fresh = Vec::with_capacity(taken.events.len());
         let outcome = self.engine.apply(&taken.events, &mut fresh);
-        self.commits
-            .fetch_add(u64::from(fresh.contains(&true)), Ordering::Relaxed);
-        *lock(&taken.group.phase)? = Phase::Done(
-            outcome
-                .map(|()| fresh)
-                .map_err(|error| format!("{error:#}")),
-        );
+        self.commits.fetch_add(u64::from(fresh.contains(&true)), Ordering::Relaxed);
+        *lock(&taken.group.phase)? =
+            Phase::Done(outcome.map(|()| fresh).map_err(|error| format!("{error:#}")));
         taken.group.changed.notify_all();
 
         let mut open = lock(&self.open)?;
@@ -167,11 +149,7 @@ mod tests {
     fn event(number: u64) -> Event {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&number.to_le_bytes());
-        Event {
-            id,
-            fingerprint: 0,
-            counter: None,
-        }
+        Event { id, fingerprint: 0, counter: None }
     }
 
     #[test]

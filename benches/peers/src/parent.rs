@@ -53,12 +53,7 @@ pub fn run(options: &RunOptions) -> Result<()> {
 }
 
 fn selected_engines(options: &RunOptions) -> Result<Vec<String>> {
-    let all = || {
-        engine::NAMES
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect()
-    };
+    let all = || engine::NAMES.iter().map(|name| (*name).to_owned()).collect();
     let engines: Vec<String> = options.engines.clone().unwrap_or_else(all);
     for name in &engines {
         ensure!(
@@ -95,11 +90,7 @@ fn measure(
                 continue;
             }
             let warm_up = round == 0;
-            let seconds = if warm_up {
-                options.seconds / 4.0
-            } else {
-                options.seconds
-            };
+            let seconds = if warm_up { options.seconds / 4.0 } else { options.seconds };
             let sample = window(child, workload, seconds)?;
             if !warm_up {
                 eprintln!(
@@ -110,27 +101,15 @@ fn measure(
             }
         }
     }
-    let rows = children
-        .iter()
-        .zip(&samples)
-        .filter_map(|((engine, child), samples)| {
-            let sample = median(samples)?;
-            Some(Row::new(
-                engine,
-                &child.version,
-                workload,
-                options.claims,
-                sample,
-            ))
-        });
+    let rows = children.iter().zip(&samples).filter_map(|((engine, child), samples)| {
+        let sample = median(samples)?;
+        Some(Row::new(engine, &child.version, workload, options.claims, sample))
+    });
     Ok(rows.collect())
 }
 
 fn window(child: &mut Child, workload: &Workload, seconds: f64) -> Result<Sample> {
-    match child.ask(&Request::Window {
-        workload: workload.name.to_owned(),
-        seconds,
-    })? {
+    match child.ask(&Request::Window { workload: workload.name.to_owned(), seconds })? {
         Response::Measured(sample) => Ok(sample),
         other => bail!("unexpected answer {other:?}"),
     }
@@ -140,12 +119,6 @@ fn window(child: &mut Child, workload: &Workload, seconds: f64) -> Result<Sample
 fn median(samples: &[Sample]) -> Option<Sample> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(|a, b| a.events_per_s.total_cmp(&b.events_per_s));
-    let worst = sorted
-        .iter()
-        .map(|sample| sample.max_us)
-        .fold(0.0, f64::max);
-    sorted.get(sorted.len() / 2).map(|sample| Sample {
-        max_us: worst,
-        ..*sample
-    })
+    let worst = sorted.iter().map(|sample| sample.max_us).fold(0.0, f64::max);
+    sorted.get(sorted.len() / 2).map(|sample| Sample { max_us: worst, ..*sample })
 }

@@ -51,16 +51,11 @@ impl Device {
         let minor = device & 0xff | (device >> 12) & !0xff;
         let base = format!("/sys/dev/block/{major}:{minor}");
         // Flushes are counted for whole disks; a partition's directory lies inside its disk's.
-        [format!("{base}/../stat"), format!("{base}/stat")]
-            .iter()
-            .find_map(|path| {
-                let text = fs::read_to_string(path).ok()?;
-                let field = |at| text.split_whitespace().nth(at)?.parse::<u64>().ok();
-                Some(Self {
-                    written_bytes: field(6)? * 512,
-                    flushes: field(15)?,
-                })
-            })
+        [format!("{base}/../stat"), format!("{base}/stat")].iter().find_map(|path| {
+            let text = fs::read_to_string(path).ok()?;
+            let field = |at| text.split_whitespace().nth(at)?.parse::<u64>().ok();
+            Some(Self { written_bytes: field(6)? * 512, flushes: field(15)? })
+        })
     }
 
     pub fn since(self, before: Self) -> Self {
@@ -76,9 +71,6 @@ fn field(text: &str, name: &str) -> Result<u64> {
         .lines()
         .find_map(|line| line.strip_prefix(name))
         .with_context(|| format!("no {name}"))?;
-    let number = line
-        .split_whitespace()
-        .next()
-        .with_context(|| format!("{name} is empty"))?;
+    let number = line.split_whitespace().next().with_context(|| format!("{name} is empty"))?;
     Ok(number.parse()?)
 }

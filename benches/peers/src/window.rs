@@ -24,13 +24,7 @@ pub struct Tally {
 impl Tally {
     fn new() -> Result<Self> {
         let latency = Histogram::new_with_bounds(1, 600_000_000_000, 3)?;
-        Ok(Self {
-            events: 0,
-            fresh: 0,
-            commits: Some(0),
-            elapsed: Duration::ZERO,
-            latency,
-        })
+        Ok(Self { events: 0, fresh: 0, commits: Some(0), elapsed: Duration::ZERO, latency })
     }
 
     fn add(&mut self, other: &Self) -> Result<()> {
@@ -70,11 +64,7 @@ pub fn run(
     let threads = u64::try_from(workload.threads)?;
     let events = engine.min_window_events(workload.group).div_ceil(threads);
     let retained = engine.retained_claims();
-    let until = Until {
-        start: Instant::now(),
-        length,
-        events,
-    };
+    let until = Until { start: Instant::now(), length, events };
     let first_new = next.load(Ordering::Relaxed);
     let generator = |salt| Generator::new(stream, workload, next, retained, salt);
     let tally = if workload.threads == 1 {
@@ -85,17 +75,11 @@ pub fn run(
             engine.apply(&[event], &mut fresh)?;
             fresh.first().copied().context("no answer")
         };
-        Tally {
-            commits: None,
-            ..many_callers(threads, generator, until, call)?
-        }
+        Tally { commits: None, ..many_callers(threads, generator, until, call)? }
     } else {
         let group = GroupCommit::new(engine);
         let tally = many_callers(threads, generator, until, |event| group.call(event))?;
-        Tally {
-            commits: Some(group.commits()),
-            ..tally
-        }
+        Tally { commits: Some(group.commits()), ..tally }
     };
     if engine.keeps_claims() {
         check_answers(&tally, workload, next.load(Ordering::Relaxed) - first_new)?;
@@ -122,11 +106,7 @@ fn one_caller(
         tally.fresh += new;
         commits += u64::from(new > 0);
     }
-    Ok(Tally {
-        commits: Some(commits),
-        elapsed: until.start.elapsed(),
-        ..tally
-    })
+    Ok(Tally { commits: Some(commits), elapsed: until.start.elapsed(), ..tally })
 }
 
 fn many_callers<'a>(
@@ -145,17 +125,12 @@ fn many_callers<'a>(
             tally.events += 1;
             tally.fresh += u64::from(new);
         }
-        Ok(Tally {
-            elapsed: until.start.elapsed(),
-            ..tally
-        })
+        Ok(Tally { elapsed: until.start.elapsed(), ..tally })
     };
     let mut total = Tally::new()?;
     std::thread::scope(|scope| {
         let caller = &caller;
-        let callers: Vec<_> = (0..threads)
-            .map(|salt| scope.spawn(move || caller(salt)))
-            .collect();
+        let callers: Vec<_> = (0..threads).map(|salt| scope.spawn(move || caller(salt))).collect();
         for caller in callers {
             total.add(&caller.join().map_err(|_| anyhow!("a caller panicked"))??)?;
         }
@@ -165,15 +140,7 @@ fn many_callers<'a>(
 
 /// Every new event must have been answered "new" exactly once, and every duplicate "duplicate".
 fn check_answers(tally: &Tally, workload: &Workload, made: u64) -> Result<()> {
-    let expected = if matches!(workload.kind, Kind::Duplicates(_)) {
-        0
-    } else {
-        made
-    };
-    ensure!(
-        tally.fresh == expected,
-        "{expected} events were new, the engine says {}",
-        tally.fresh
-    );
+    let expected = if matches!(workload.kind, Kind::Duplicates(_)) { 0 } else { made };
+    ensure!(tally.fresh == expected, "{expected} events were new, the engine says {}", tally.fresh);
     Ok(())
 }

@@ -40,9 +40,7 @@ pub fn serve(options: &WorkerOptions) -> Result<()> {
             counted: 0,
         },
     };
-    answer(&Response::Opened {
-        version: worker.engine.version()?,
-    })?;
+    answer(&Response::Opened { version: worker.engine.version()? })?;
     for line in std::io::stdin().lock().lines() {
         let request: Request = serde_json::from_str(&line?)?;
         if matches!(request, Request::Quit) {
@@ -67,10 +65,7 @@ impl Worker<'_> {
         match request {
             Request::Load => self.load().map(|()| Response::Done),
             Request::Window { workload, seconds } => self
-                .measure(
-                    &workload::by_name(workload)?,
-                    Duration::from_secs_f64(*seconds),
-                )
+                .measure(&workload::by_name(workload)?, Duration::from_secs_f64(*seconds))
                 .map(Response::Measured),
             Request::Verify => self.verify().map(|()| Response::Done),
             Request::Quit => Ok(Response::Done),
@@ -85,23 +80,17 @@ impl Worker<'_> {
         let mut first = 0;
         while first < claims {
             let end = claims.min(first + batch);
-            let mut events: Vec<_> = (first..end)
-                .map(|index| self.stream.event(index, None))
-                .collect();
+            let mut events: Vec<_> =
+                (first..end).map(|index| self.stream.event(index, None)).collect();
             events.sort_unstable_by_key(|event| event.id);
             self.engine.load_claims(&events)?;
             first = end;
             let seconds = start.elapsed().as_secs();
-            eprintln!(
-                "{}: {first} of {claims} claims loaded, {seconds} s",
-                self.options.engine
-            );
+            eprintln!("{}: {first} of {claims} claims loaded, {seconds} s", self.options.engine);
         }
-        self.engine
-            .load_counters(&(0..NARROW).collect::<Vec<_>>())?;
+        self.engine.load_counters(&(0..NARROW).collect::<Vec<_>>())?;
         if self.options.wide {
-            self.engine
-                .load_counters(&(WIDE_START..WIDE_START + WIDE).collect::<Vec<_>>())?;
+            self.engine.load_counters(&(WIDE_START..WIDE_START + WIDE).collect::<Vec<_>>())?;
         }
         self.engine.finish_load()
     }
@@ -111,14 +100,8 @@ impl Worker<'_> {
         let (written, device) = (probe::written_bytes()?, Device::below(dir));
         let syncs = self.engine.syncs();
         let tally = window::run(&*self.engine, self.stream, &self.next, workload, length)?;
-        let syncs = self
-            .engine
-            .syncs()
-            .zip(syncs)
-            .map(|(after, before)| after - before);
-        let flushed = Device::below(dir)
-            .zip(device)
-            .map(|(after, before)| after.since(before));
+        let syncs = self.engine.syncs().zip(syncs).map(|(after, before)| after - before);
+        let flushed = Device::below(dir).zip(device).map(|(after, before)| after.since(before));
         if matches!(workload.kind, Kind::Mixed { .. }) {
             self.counted += tally.fresh;
         }
@@ -126,9 +109,7 @@ impl Worker<'_> {
         // What the window left to be done in the background is charged to its events.
         self.engine.settle()?;
         let written = probe::written_bytes()? - written;
-        let device = Device::below(dir)
-            .zip(device)
-            .map(|(after, before)| after.since(before));
+        let device = Device::below(dir).zip(device).map(|(after, before)| after.since(before));
         let per_event = |bytes: u64| bytes as f64 / tally.events as f64;
         let micros = |quantile| tally.latency.value_at_quantile(quantile) as f64 / 1000.0;
         Ok(Sample {
@@ -151,10 +132,8 @@ impl Worker<'_> {
         let Some(total) = self.engine.counter_total()? else {
             return Ok(());
         };
-        let (counted, made) = (
-            self.counted,
-            self.next.load(Ordering::Relaxed) - self.options.claims,
-        );
+        let (counted, made) =
+            (self.counted, self.next.load(Ordering::Relaxed) - self.options.claims);
         ensure!(
             total == counted,
             "{counted} of {made} new events were counted, the counters add up to {total}"

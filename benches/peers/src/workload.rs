@@ -36,10 +36,7 @@ pub struct Workload {
     pub kind: Kind,
 }
 
-const MIXED: Kind = Kind::Mixed {
-    first_counter: 0,
-    counters: NARROW,
-};
+const MIXED: Kind = Kind::Mixed { first_counter: 0, counters: NARROW };
 
 pub const ALL: [Workload; 9] = [
     one_caller("g1", "groups of 1, one caller", 1, MIXED),
@@ -65,31 +62,17 @@ pub const ALL: [Workload; 9] = [
         1,
         Kind::Duplicates(Age::Sealed),
     ),
-    one_caller(
-        "claims",
-        "claims only, groups of 1000",
-        1000,
-        Kind::ClaimsOnly,
-    ),
+    one_caller("claims", "claims only, groups of 1000", 1000, Kind::ClaimsOnly),
     one_caller(
         "wide",
         "2 million counters, groups of 100",
         100,
-        Kind::Mixed {
-            first_counter: WIDE_START,
-            counters: WIDE,
-        },
+        Kind::Mixed { first_counter: WIDE_START, counters: WIDE },
     ),
 ];
 
 const fn one_caller(name: &'static str, title: &'static str, group: usize, kind: Kind) -> Workload {
-    Workload {
-        name,
-        title,
-        group,
-        threads: 1,
-        kind,
-    }
+    Workload { name, title, group, threads: 1, kind }
 }
 
 /// The named workloads in the order asked for; `dup` stands for both kinds of duplicates.
@@ -101,14 +84,10 @@ pub fn select(names: Option<&[String]>) -> Result<Vec<Workload>> {
     for name in names {
         let before = chosen.len();
         chosen.extend(
-            ALL.iter()
-                .filter(|w| w.name == name || (name == "dup" && w.name.starts_with("dup-"))),
+            ALL.iter().filter(|w| w.name == name || (name == "dup" && w.name.starts_with("dup-"))),
         );
         if chosen.len() == before {
-            bail!(
-                "no workload {name}; there are {}",
-                ALL.map(|w| w.name).join(", ")
-            );
+            bail!("no workload {name}; there are {}", ALL.map(|w| w.name).join(", "));
         }
     }
     Ok(chosen)

@@ -22,21 +22,14 @@ pub struct BareSync {
 impl BareSync {
     pub fn open(dir: &Path) -> Result<Self> {
         let path = dir.join("zeros");
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         let zeros = vec![0; 1 << 20];
         while file.metadata()?.len() < BLOCKS * BLOCK as u64 {
             file.write_all(&zeros)?;
         }
         file.sync_all()?;
-        Ok(Self {
-            file,
-            syncs: AtomicU64::new(0),
-        })
+        Ok(Self { file, syncs: AtomicU64::new(0) })
     }
 }
 
@@ -61,8 +54,7 @@ impl Engine for BareSync {
         let turn = self.syncs.fetch_add(1, Ordering::Relaxed);
         let mut block = [0; BLOCK];
         block[..8].copy_from_slice(&turn.to_le_bytes());
-        self.file
-            .write_all_at(&block, turn % BLOCKS * BLOCK as u64)?;
+        self.file.write_all_at(&block, turn % BLOCKS * BLOCK as u64)?;
         self.file.sync_data()?;
         fresh.clear();
         fresh.resize(events.len(), true);

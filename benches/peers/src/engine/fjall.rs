@@ -33,9 +33,7 @@ pub struct Fjall {
 
 fn keyspace_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
-        .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(BitsPerKey(
-            10.0,
-        ))))
+        .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(BitsPerKey(10.0))))
         .filter_block_pinning_policy(PinningPolicy::all(true))
         .index_block_pinning_policy(PinningPolicy::all(true))
         .filter_block_partitioning_policy(PartitioningPolicy::all(false))
@@ -45,19 +43,12 @@ fn keyspace_options() -> KeyspaceCreateOptions {
 
 impl Fjall {
     pub fn open(dir: &Path, settings: &Settings) -> Result<Self> {
-        let database = Database::builder(dir)
-            .cache_size(u64::try_from(settings.cache_bytes)?)
-            .open()?;
+        let database =
+            Database::builder(dir).cache_size(u64::try_from(settings.cache_bytes)?).open()?;
         let claims = database.keyspace("claims", keyspace_options)?;
-        let counters = database.keyspace("counters", || {
-            keyspace_options().expect_point_read_hits(true)
-        })?;
-        Ok(Self {
-            database,
-            claims,
-            counters,
-            writer: Mutex::new(()),
-        })
+        let counters =
+            database.keyspace("counters", || keyspace_options().expect_point_read_hits(true))?;
+        Ok(Self { database, claims, counters, writer: Mutex::new(()) })
     }
 }
 

@@ -42,11 +42,7 @@ impl Lmdb {
             },
         )?;
         let (claims, counters) = created.commit().context("the databases were not created")?;
-        Ok(Self {
-            env,
-            claims,
-            counters,
-        })
+        Ok(Self { env, claims, counters })
     }
 }
 
@@ -62,17 +58,12 @@ fn open_env(options: &EnvOpenOptions, dir: &Path) -> Result<Env> {
 impl Engine for Lmdb {
     fn version(&self) -> Result<String> {
         let version = heed::lmdb_version();
-        Ok(format!(
-            "{}.{}.{}",
-            version.major, version.minor, version.patch
-        ))
+        Ok(format!("{}.{}.{}", version.major, version.minor, version.patch))
     }
 
     fn load_claims(&self, claims: &[Event]) -> Result<()> {
         let mut fresh = Vec::new();
-        claims
-            .chunks(100_000)
-            .try_for_each(|chunk| self.apply(chunk, &mut fresh))
+        claims.chunks(100_000).try_for_each(|chunk| self.apply(chunk, &mut fresh))
     }
 
     fn load_counters(&self, counters: &[u64]) -> Result<()> {
@@ -96,10 +87,7 @@ impl Engine for Lmdb {
         fresh.clear();
         for event in events {
             let value = claim_value(at, event.fingerprint);
-            let new = self
-                .claims
-                .get_or_put(&mut tx, &event.id, &value)?
-                .is_none();
+            let new = self.claims.get_or_put(&mut tx, &event.id, &value)?.is_none();
             if let (true, Some(counter)) = (new, event.counter) {
                 let before = self.counters.get(&tx, &counter)?.unwrap_or(0);
                 self.counters.put(&mut tx, &counter, &(before + 1))?;

@@ -114,10 +114,7 @@ pub fn open(name: &str, dir: &Path, settings: &Settings) -> Result<Box<dyn Engin
         "redb" => Box::new(redb::Redb::open(dir, settings)?),
         "txinbox" => Box::new(txinbox::Txinbox::open(dir, settings)?),
         "sync" => Box::new(bare_sync::BareSync::open(dir)?),
-        _ => bail!(
-            "no engine {name} is built in; there are {}",
-            NAMES.join(", ")
-        ),
+        _ => bail!("no engine {name} is built in; there are {}", NAMES.join(", ")),
     })
 }
 
@@ -125,8 +122,6 @@ pub fn open(name: &str, dir: &Path, settings: &Settings) -> Result<Box<dyn Engin
 fn locked_version(package: &str) -> String {
     let lock = include_str!("../../Cargo.lock");
     let entry = format!("name = \"{package}\"\nversion = \"");
-    let version = lock
-        .split_once(&entry)
-        .and_then(|(_, rest)| rest.split('"').next());
+    let version = lock.split_once(&entry).and_then(|(_, rest)| rest.split('"').next());
     version.unwrap_or("unknown").to_owned()
 }

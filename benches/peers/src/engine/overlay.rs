@@ -28,9 +28,7 @@ impl Overlay {
     }
 
     pub fn counters(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.counters
-            .iter()
-            .map(|(counter, value)| (*counter, *value))
+        self.counters.iter().map(|(counter, value)| (*counter, *value))
     }
 }
 

@@ -31,24 +31,15 @@ pub struct Redb {
 impl Redb {
     pub fn open(dir: &Path, settings: &Settings) -> Result<Self> {
         let path = dir.join("inbox.redb");
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+        let file =
+            File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         let syncs = Arc::new(AtomicU64::new(0));
         let cache = match settings.mode {
             Mode::Load => settings.cache_bytes.max(2 << 30),
             Mode::Serve => settings.cache_bytes,
         };
-        let backend = CountingFile {
-            file,
-            syncs: Arc::clone(&syncs),
-        };
-        let database = redb::Builder::new()
-            .set_cache_size(cache)
-            .create_with_backend(backend)?;
+        let backend = CountingFile { file, syncs: Arc::clone(&syncs) };
+        let database = redb::Builder::new().set_cache_size(cache).create_with_backend(backend)?;
         let tx = database.begin_write()?;
         tx.open_table(CLAIMS)?;
         tx.open_table(COUNTERS)?;
@@ -64,9 +55,7 @@ impl Engine for Redb {
 
     fn load_claims(&self, claims: &[Event]) -> Result<()> {
         let mut fresh = Vec::new();
-        claims
-            .chunks(250_000)
-            .try_for_each(|chunk| self.apply(chunk, &mut fresh))
+        claims.chunks(250_000).try_for_each(|chunk| self.apply(chunk, &mut fresh))
     }
 
     fn load_counters(&self, counters: &[u64]) -> Result<()> {

@@ -43,17 +43,11 @@ impl RocksDb {
         let families = ["claims", "counters"]
             .map(|name| ColumnFamilyDescriptor::new(name, family_options(&cache)));
         let database = DB::open_cf_descriptors(&options, dir, families)?;
-        Ok(Self {
-            database,
-            options,
-            writer: Mutex::new(()),
-        })
+        Ok(Self { database, options, writer: Mutex::new(()) })
     }
 
     fn family(&self, name: &str) -> Result<&ColumnFamily> {
-        self.database
-            .cf_handle(name)
-            .with_context(|| format!("no column family {name}"))
+        self.database.cf_handle(name).with_context(|| format!("no column family {name}"))
     }
 
     fn load(&self, family: &str, entries: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()> {
@@ -64,8 +58,7 @@ impl RocksDb {
         for (key, value) in entries {
             batch.put_cf(family, key, value);
             if batch.len() >= 10_000 {
-                self.database
-                    .write_opt(std::mem::take(&mut batch), &options)?;
+                self.database.write_opt(std::mem::take(&mut batch), &options)?;
             }
         }
         Ok(self.database.write_opt(batch, &options)?)
@@ -87,26 +80,19 @@ fn family_options(cache: &Cache) -> Options {
 impl Engine for RocksDb {
     fn version(&self) -> Result<String> {
         let version = locked_version("librocksdb-sys");
-        Ok(version
-            .split_once('+')
-            .map_or(version.clone(), |(_, library)| library.to_owned()))
+        Ok(version.split_once('+').map_or(version.clone(), |(_, library)| library.to_owned()))
     }
 
     fn load_claims(&self, claims: &[Event]) -> Result<()> {
         let at = now_ms();
-        let entries = claims.iter().map(|claim| {
-            (
-                claim.id.to_vec(),
-                claim_value(at, claim.fingerprint).to_vec(),
-            )
-        });
+        let entries = claims
+            .iter()
+            .map(|claim| (claim.id.to_vec(), claim_value(at, claim.fingerprint).to_vec()));
         self.load("claims", entries)
     }
 
     fn load_counters(&self, counters: &[u64]) -> Result<()> {
-        let entries = counters
-            .iter()
-            .map(|counter| (counter.to_be_bytes().to_vec(), vec![0; 8]));
+        let entries = counters.iter().map(|counter| (counter.to_be_bytes().to_vec(), vec![0; 8]));
         self.load("counters", entries)
     }
 
@@ -134,9 +120,7 @@ impl Engine for RocksDb {
             if let Some(counter) = event.counter {
                 let stored = || {
                     counter_from(
-                        self.database
-                            .get_pinned_cf(counters, counter.to_be_bytes())?
-                            .as_deref(),
+                        self.database.get_pinned_cf(counters, counter.to_be_bytes())?.as_deref(),
                     )
                 };
                 overlay.add_one(counter, stored)?;
@@ -155,10 +139,7 @@ impl Engine for RocksDb {
 
     fn counter_total(&self) -> Result<Option<u64>> {
         let mut total = 0;
-        for entry in self
-            .database
-            .iterator_cf(self.family("counters")?, IteratorMode::Start)
-        {
+        for entry in self.database.iterator_cf(self.family("counters")?, IteratorMode::Start) {
             total += counter_from(Some(&entry?.1))?;
         }
         Ok(Some(total))
@@ -169,8 +150,6 @@ impl Engine for RocksDb {
     }
 
     fn settle(&self) -> Result<()> {
-        Ok(self
-            .database
-            .wait_for_compact(&WaitForCompactOptions::default())?)
+        Ok(self.database.wait_for_compact(&WaitForCompactOptions::default())?)
     }
 }

@@ -62,10 +62,7 @@ impl Sqlite {
         }
         connection.pragma_update_and_check(None, "wal_autocheckpoint", LOG_PAGES, |_| Ok(()))?;
         connection.set_prepared_statement_cache_capacity(16);
-        Ok(Self {
-            file,
-            connection: Mutex::new(connection),
-        })
+        Ok(Self { file, connection: Mutex::new(connection) })
     }
 
     fn with<T>(&self, use_it: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
@@ -80,10 +77,7 @@ fn grow_log(connection: &Connection, log: &Path, claims: u64) -> Result<()> {
     // Ids are random, so their order picks a share of all: about a million claims, one log's worth of pages.
     let share = u64::MAX / claims.div_ceil(1_000_000).max(1);
     for _ in 0..64 {
-        connection.execute(
-            "UPDATE inbox SET at = at WHERE id < ?1",
-            [&share.to_be_bytes()[..]],
-        )?;
+        connection.execute("UPDATE inbox SET at = at WHERE id < ?1", [&share.to_be_bytes()[..]])?;
         if std::fs::metadata(log)?.len() >= u64::from(LOG_PAGES) * 4096 {
             break;
         }
@@ -96,11 +90,7 @@ fn grow_log(connection: &Connection, log: &Path, claims: u64) -> Result<()> {
 fn transaction(connection: &Connection, work: impl FnOnce() -> Result<bool>) -> Result<()> {
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let outcome = work();
-    let end = if matches!(outcome, Ok(true)) {
-        "COMMIT"
-    } else {
-        "ROLLBACK"
-    };
+    let end = if matches!(outcome, Ok(true)) { "COMMIT" } else { "ROLLBACK" };
     connection.prepare_cached(end)?.execute([])?;
     outcome.map(|_| ())
 }
@@ -159,11 +149,7 @@ impl Engine for Sqlite {
     fn counter_total(&self) -> Result<Option<u64>> {
         let sum = "SELECT coalesce(sum(n), 0) FROM counters";
         self.with(|connection| {
-            Ok(Some(
-                connection
-                    .query_row(sum, [], |row| row.get::<_, i64>(0))?
-                    .cast_unsigned(),
-            ))
+            Ok(Some(connection.query_row(sum, [], |row| row.get::<_, i64>(0))?.cast_unsigned()))
         })
     }
 }

@@ -10,8 +10,8 @@
 //! - Loading: groups of 10,000.
 
 use anyhow::{Result, bail};
-use std::path::Path;
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use txinbox::testkit::SimClock;
@@ -49,14 +49,7 @@ impl Txinbox {
         let consumer = inbox.consumer("peers")?;
         let counters = inbox.map("counters")?;
         let fresh = AtomicU64::new(0);
-        Ok(Self {
-            inbox,
-            consumer,
-            counters,
-            clock,
-            claims: settings.claims,
-            fresh,
-        })
+        Ok(Self { inbox, consumer, counters, clock, claims: settings.claims, fresh })
     }
 
     fn count(&self, tx: &mut Tx<'_>, event: &Event) -> Result<(), BoxError> {
@@ -81,8 +74,7 @@ impl Txinbox {
             let ms = u128::from(events) * RETENTION.as_millis() / u128::from(self.kept());
             u64::try_from(ms).unwrap_or(u64::MAX)
         };
-        self.clock
-            .advance(Duration::from_millis(at(before + fresh) - at(before)));
+        self.clock.advance(Duration::from_millis(at(before + fresh) - at(before)));
     }
 }
 
@@ -107,9 +99,7 @@ impl Engine for Txinbox {
 
     fn load_claims(&self, claims: &[Event]) -> Result<()> {
         let mut fresh = Vec::new();
-        claims
-            .chunks(LOADED_AT_ONCE)
-            .try_for_each(|chunk| self.apply(chunk, &mut fresh))
+        claims.chunks(LOADED_AT_ONCE).try_for_each(|chunk| self.apply(chunk, &mut fresh))
     }
 
     /// Counters belong to events, so a few events bring them.
@@ -136,9 +126,7 @@ impl Engine for Txinbox {
     fn apply(&self, events: &[Event], fresh: &mut Vec<bool>) -> Result<()> {
         fresh.clear();
         if let [event] = events {
-            let outcome = self
-                .consumer
-                .process(&delivery(event), |tx| self.count(tx, event))?;
+            let outcome = self.consumer.process(&delivery(event), |tx| self.count(tx, event))?;
             fresh.push(is_new(&outcome)?);
         } else {
             let batch = self.consumer.process_batch(
@@ -185,10 +173,6 @@ impl Engine for Txinbox {
     }
 
     fn min_window_events(&self, group: usize) -> u64 {
-        if group >= 100 {
-            self.kept().div_ceil(BUCKETS) * 21 / 20
-        } else {
-            0
-        }
+        if group >= 100 { self.kept().div_ceil(BUCKETS) * 21 / 20 } else { 0 }
     }
 }

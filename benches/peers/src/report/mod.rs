@@ -61,10 +61,7 @@ impl Row {
 
 /// One line a row, so that two runs compare by line.
 pub fn json(rows: &[Row]) -> Result<String> {
-    let lines: Vec<_> = rows
-        .iter()
-        .map(serde_json::to_string)
-        .collect::<Result<_, _>>()?;
+    let lines: Vec<_> = rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
     Ok(format!("[\n{}\n]\n", lines.join(",\n")))
 }
 

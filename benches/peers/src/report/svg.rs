@@ -29,38 +29,20 @@ pub fn render(rows: &[Row], workloads: &[Workload], machine: &Machine) -> String
     let panels: Vec<(&Workload, Vec<&Row>)> = workloads
         .iter()
         .map(|workload| {
-            (
-                workload,
-                rows.iter()
-                    .filter(|row| row.workload == workload.name)
-                    .collect(),
-            )
+            (workload, rows.iter().filter(|row| row.workload == workload.name).collect())
         })
         .collect();
     let mut body = String::new();
     let mut top = HEADER;
     for pair in panels.chunks(COLUMNS) {
         for (column, (workload, rows)) in pair.iter().enumerate() {
-            body.push_str(&panel(
-                MARGIN + column * (PANEL + MARGIN),
-                top,
-                workload,
-                rows,
-            ));
+            body.push_str(&panel(MARGIN + column * (PANEL + MARGIN), top, workload, rows));
         }
-        top += pair
-            .iter()
-            .map(|(_, rows)| TITLE + rows.len() * STEP)
-            .max()
-            .unwrap_or(0)
-            + MARGIN;
+        top += pair.iter().map(|(_, rows)| TITLE + rows.len() * STEP).max().unwrap_or(0) + MARGIN;
     }
     let height = top + FOOTER;
     let claims = rows.first().map_or(0.0, |row| row.claims as f64);
-    let head = format!(
-        "Durable events per second with {} claims retained",
-        grouped(claims)
-    );
+    let head = format!("Durable events per second with {} claims retained", grouped(claims));
     let note = "16-byte random ids, 5 % duplicates of any retained claim, a counter a new event, synced before the \
                 answer; longer is better, every panel has its own scale";
     format!(
@@ -77,12 +59,7 @@ pub fn render(rows: &[Row], workloads: &[Workload], machine: &Machine) -> String
 
 fn panel(left: usize, top: usize, workload: &Workload, rows: &[&Row]) -> String {
     let most = rows.iter().map(|row| row.events_per_s).fold(1.0, f64::max);
-    let mut out = text(
-        left,
-        top + 14,
-        "title",
-        &format!("{}: {}", workload.name, workload.title),
-    );
+    let mut out = text(left, top + 14, "title", &format!("{}: {}", workload.name, workload.title));
     let axis = left + LABEL;
     let bottom = top + TITLE - 10 + rows.len() * STEP - (STEP - BAR) + 3;
     out.push_str(&format!(
@@ -136,16 +113,9 @@ fn duration(us: f64) -> String {
 }
 
 fn text(x: usize, y: usize, class: &str, content: &str) -> String {
-    format!(
-        "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>\n",
-        escape(content)
-    )
+    format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>\n", escape(content))
 }
 
 fn escape(content: &str) -> String {
-    content
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -24,14 +24,8 @@ pub fn render(rows: &[Row], machine: &Machine) -> String {
     let cells: Vec<_> = rows.iter().map(cells).collect();
     let widths: Vec<_> = (0..COLUMNS)
         .map(|column| {
-            let widest = cells
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(String::len)
-                .max();
-            widest
-                .unwrap_or(0)
-                .max(HEAD.get(column).map_or(0, |head| head.len()))
+            let widest = cells.iter().filter_map(|row| row.get(column)).map(String::len).max();
+            widest.unwrap_or(0).max(HEAD.get(column).map_or(0, |head| head.len()))
         })
         .collect();
     let mut text = line(&HEAD.map(str::to_owned), &widths);
@@ -43,11 +37,7 @@ pub fn render(rows: &[Row], machine: &Machine) -> String {
         }
         text.push_str(&line(cells, &widths));
     }
-    format!(
-        "{text}\n{NOTES}\n{}\n{}\n",
-        machine.caption(),
-        machine.command
-    )
+    format!("{text}\n{NOTES}\n{}\n{}\n", machine.caption(), machine.command)
 }
 
 const NOTES: &str = "\
@@ -76,11 +66,7 @@ fn cells(row: &Row) -> [String; COLUMNS] {
 }
 
 fn syncs(row: &Row) -> String {
-    match (
-        row.sample.commits,
-        row.sample.syncs,
-        row.sample.device_flushes,
-    ) {
+    match (row.sample.commits, row.sample.syncs, row.sample.device_flushes) {
         (Some(0), ..) | (None, None, _) => "-".to_owned(),
         (Some(groups), Some(syncs), _) => format!("{:.2}", syncs as f64 / groups as f64),
         (Some(groups), None, Some(flushes)) => format!("~{:.2}", flushes as f64 / groups as f64),
@@ -91,17 +77,9 @@ fn syncs(row: &Row) -> String {
 
 /// The first three columns are words, the others numbers.
 fn line(cells: &[String], widths: &[usize]) -> String {
-    let padded = cells
-        .iter()
-        .zip(widths)
-        .enumerate()
-        .map(|(column, (cell, width))| {
-            if column < 3 {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
-        });
+    let padded = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+        if column < 3 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+    });
     let mut text = padded.collect::<Vec<_>>().join("  ").trim_end().to_owned();
     text.push('\n');
     text
