@@ -155,10 +155,11 @@ impl Engine {
         Ok(Some(Takeoff { prepared, sealed, done: done.clone() }))
     }
 
-    /// Makes the record of a closed group durable and answers everybody who waits for it.
+    /// Makes the record of a closed group durable and answers everybody who waits for it; returns the
+    /// group that waited to be closed behind it.
     ///
     /// A crash before the sync leaves a record that the next opening finds whole, or not at all.
-    pub(crate) fn land(&self, takeoff: Takeoff) -> Result<(), Crashed> {
+    pub(crate) fn land(&self, takeoff: Takeoff) -> Result<Option<Arc<Done>>, Crashed> {
         let Takeoff { prepared, sealed, done } = takeoff;
         let seq = sealed.committed.seq;
         if planted("claim-seen-before-it-is-durable") {
@@ -180,12 +181,7 @@ impl Engine {
         if !is_plain || self.is_sealing_near() {
             self.wake_maintenance();
         }
-        if let Some(parked) = parked
-            && !parked.lead()
-        {
-            self.sync_open_group();
-        }
-        Ok(())
+        Ok(parked)
     }
 
     fn count_group(&self, events: usize) {

@@ -254,7 +254,7 @@ impl Engine {
         }
         self.directory.release();
         drop(core);
-        self.slot.release();
+        self.slot.release(&*self.clock);
         saved
     }
 

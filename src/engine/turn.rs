@@ -2,7 +2,7 @@
 //!
 //! Owns the rule of who closes a group: whoever holds the slot and sees nobody behind him, or a full
 //! group; but while a group is in flight, one that is not full waits for its landing, and whoever lands it
-//! names one of those who wait. What must hold: Y1. However a turn ends, by return, error or panic, the slot is passed on and
+//! closes it himself, or after a few groups names one of those who wait: he runs already, they sleep. What must hold: Y1. However a turn ends, by return, error or panic, the slot is passed on and
 //! no group that somebody waits for is left open without a next holder.
 
 use std::time::Duration;
@@ -12,6 +12,9 @@ use super::core::Core;
 use super::group::Done;
 use crate::base::error::Error;
 use crate::base::sync::{Arc, MutexGuard};
+
+/// How many groups a caller closes for others after his own: each keeps his own answer back for a sync.
+const LEADS: usize = 4;
 
 /// The slot, held.
 pub(crate) struct Turn<'e> {
@@ -64,37 +67,56 @@ impl<'e> Turn<'e> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let engine = self.engine;
-        let Some(mut core) = self.core.take() else { return };
+        let mut parked = self.core.take().and_then(|core| engine.end_turn(core));
+        for _ in 0..LEADS {
+            let Some(_) = parked else { return };
+            // If the slot cannot be had, those who wait were answered with the reason.
+            let Ok(mut turn) = engine.turn(None) else { return };
+            parked = turn.core.take().and_then(|core| engine.end_turn(core));
+        }
+        if let Some(parked) = parked
+            && !parked.lead()
+        {
+            engine.sync_open_group();
+        }
+    }
+}
+
+impl Engine {
+    /// Gives the slot up and, if the open group is to be closed now, makes it durable; returns the group
+    /// that waits to be closed then.
+    fn end_turn<'e>(&'e self, mut core: MutexGuard<'e, Core>) -> Option<Arc<Done>> {
         let mut takeoff = None;
         if !core.group.is_dirty() {
             core.group.events = 0; // repeats alone, which no commit will count
             core.group.has_begun = false; // what the next reads from is fixed anew
         } else if core.group.is_full() {
-            takeoff = engine.close_group(&mut core);
+            takeoff = self.close_group(&mut core);
         } else if !core.group.done.is_wanted() {
-            engine.wake_sync_thread();
-        } else if !engine.flight.park(&core.group.done) {
+            self.wake_sync_thread();
+        } else if !self.flight.park(&core.group.done) {
             // Somebody behind us will add to the group and then stand here himself.
             drop(core);
-            if engine.slot.pass() {
-                return;
+            if self.slot.pass(&*self.clock) {
+                return None;
             }
-            core = engine.core.lock();
-            takeoff = engine.close_group(&mut core);
+            core = self.core.lock();
+            takeoff = self.close_group(&mut core);
         }
-        let mut crashed = None;
+        let mut landed = Ok(None);
         if let Some(heavy) = takeoff.take_if(|takeoff| !takeoff.may_fly()) {
-            crashed = engine.land(heavy).err();
+            landed = self.land(heavy);
         }
         drop(core);
-        engine.slot.release();
+        self.slot.release(&*self.clock);
         if let Some(takeoff) = takeoff {
-            crashed = engine.land(takeoff).err();
+            landed = self.land(takeoff);
         }
-        if let Some(crashed) = crashed {
-            engine.flight.crashed(crashed);
+        landed.unwrap_or_else(|crashed| {
+            self.flight.crashed(crashed);
             // Recovering answers everybody who waits for the group, or says why it cannot.
-            drop(engine.turn(None));
-        }
+            drop(self.turn(None));
+            None
+        })
     }
 }
