@@ -9,7 +9,7 @@
 //!
 //! Called by `engine`; `snapshot` reads through it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use super::db::{Bounds, WriteTxn};
@@ -45,7 +45,65 @@ impl Versions {
     }
 }
 
-type Rows = BTreeMap<SmallBytes, Versions>;
+/// The rows of one table. Handlers ask for single keys, which a hash finds at once; scans and checkpoints want
+/// the keys in order, which is found out when the first of them asks, and kept from then on.
+#[derive(Debug, Default)]
+struct Rows {
+    /// In the order in which their keys came.
+    rows: Vec<(SmallBytes, Versions)>,
+    place_of: HashMap<SmallBytes, u32>,
+    order: Option<BTreeMap<SmallBytes, u32>>,
+}
+
+impl Rows {
+    fn get(&self, key: &[u8]) -> Option<&Versions> {
+        let place = self.place_of.get(key)?;
+        self.rows.get(*place as usize).map(|(_, versions)| versions)
+    }
+
+    fn put(&mut self, key: &[u8], version: Version) {
+        let known = self.place_of.get(key).and_then(|place| self.rows.get_mut(*place as usize));
+        match known {
+            Some((_, known)) if known.newest.seq == version.seq => known.newest = version,
+            Some((_, known)) => {
+                let older = std::mem::replace(&mut known.newest, version);
+                known.older.push(older);
+            }
+            None => {
+                let place = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+                let key = SmallBytes::new(key);
+                if let Some(order) = &mut self.order {
+                    order.insert(key.clone(), place);
+                }
+                self.place_of.insert(key.clone(), place);
+                self.rows.push((key, Versions { newest: version, older: Vec::new() }));
+            }
+        }
+    }
+
+    /// The order of the keys that are there by now.
+    fn sorted(&self) -> BTreeMap<SmallBytes, u32> {
+        (0..).zip(&self.rows).map(|(place, (key, _))| (key.clone(), place)).collect()
+    }
+
+    /// Takes over an order that was found out when there were fewer keys.
+    fn set_order(&mut self, mut order: BTreeMap<SmallBytes, u32>) {
+        let known = order.len();
+        order.extend((0..).zip(&self.rows).skip(known).map(|(i, (key, _))| (key.clone(), i)));
+        self.order = Some(order);
+    }
+
+    /// Rows between the bounds, in order; none before the order was found out.
+    fn range<'r>(
+        &'r self,
+        bounds: Bounds<'r>,
+    ) -> impl DoubleEndedIterator<Item = (&'r SmallBytes, &'r Versions)> {
+        let places = self.order.iter().flat_map(move |order| order.range::<[u8], _>(bounds));
+        places.filter_map(|(key, place)| {
+            self.rows.get(*place as usize).map(|(_, versions)| (key, versions))
+        })
+    }
+}
 
 #[derive(Debug, Default)]
 struct Tables {
@@ -62,18 +120,19 @@ pub(super) type MemRow = (Vec<u8>, Option<Vec<u8>>);
 impl Generation {
     fn put(tables: &mut Tables, seq: Seq, table: TableId, key: &[u8], value: Option<&[u8]>) {
         let put = value.map(SmallBytes::new);
-        let version = Version { seq, put };
-        let rows = tables.rows.entry(table).or_default();
-        match rows.get_mut(key) {
-            None => {
-                let versions = Versions { newest: version, older: Vec::new() };
-                rows.insert(SmallBytes::new(key), versions);
-            }
-            Some(known) if known.newest.seq == seq => known.newest = version,
-            Some(known) => {
-                let older = std::mem::replace(&mut known.newest, version);
-                known.older.push(older);
-            }
+        tables.rows.entry(table).or_default().put(key, Version { seq, put });
+    }
+
+    /// Finds out the order of a table's keys, without keeping anybody from reading or putting meanwhile.
+    fn sort(&self, table: TableId) {
+        let order = match self.0.read().rows.get(&table) {
+            Some(rows) if rows.order.is_none() => rows.sorted(),
+            _ => return,
+        };
+        if let Some(rows) = self.0.write().rows.get_mut(&table)
+            && rows.order.is_none()
+        {
+            rows.set_order(order);
         }
     }
 
@@ -99,9 +158,10 @@ impl Generation {
         reverse: bool,
         most: usize,
     ) -> Vec<MemRow> {
+        self.sort(table);
         let tables = self.0.read();
         let Some(rows) = tables.rows.get(&table) else { return Vec::new() };
-        let range = rows.range::<[u8], _>(bounds);
+        let range = rows.range(bounds);
         let own = |(key, versions): (&SmallBytes, &Versions)| {
             let put = versions.at(at)?;
             Some((key.to_vec(), put.as_ref().map(|value| value.to_vec())))
@@ -118,7 +178,7 @@ impl Generation {
     }
 
     fn len(&self) -> usize {
-        self.0.read().rows.values().map(BTreeMap::len).sum()
+        self.0.read().rows.values().map(|rows| rows.rows.len()).sum()
     }
 
     /// Writes the newest versions of the rows behind a place that are wanted, as many as a part may
@@ -130,6 +190,8 @@ impl Generation {
         most: usize,
         wanted: &dyn Fn(TableId, Seq) -> bool,
     ) -> Result<Option<Mark>, Error> {
+        let names: Vec<TableId> = self.0.read().rows.keys().copied().collect();
+        names.into_iter().for_each(|table| self.sort(table));
         let tables = self.0.read();
         let mut left = most;
         let first = after.map_or(Bound::Unbounded, |(table, _)| Bound::Included(*table));
@@ -138,7 +200,7 @@ impl Generation {
                 Some((at, key)) if at == table => Bound::Excluded(key.as_slice()),
                 _ => Bound::Unbounded,
             };
-            let behind = rows.range::<[u8], _>((from, Bound::Unbounded));
+            let behind = rows.range((from, Bound::Unbounded));
             let mut part: Vec<(&SmallBytes, &Put)> = Vec::new();
             for (key, versions) in behind {
                 if left == 0 {

@@ -4,6 +4,7 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 /// Bytes kept in place; with the length and the enum's tag a string takes 24 bytes.
@@ -53,6 +54,12 @@ impl PartialEq for SmallBytes {
 }
 
 impl Eq for SmallBytes {}
+
+impl Hash for SmallBytes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
 
 impl PartialOrd for SmallBytes {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
