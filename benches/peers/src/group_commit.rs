@@ -1,17 +1,21 @@
-//! Group commit for stores with one writer: callers put their event into the open group and wait; the one who finds
-//! nobody committing becomes the leader, commits the open group for all of it, and hands the lead to a caller of the
-//! next group. No thread of its own, no timer: a group is what arrived while the one before was being synced.
+//! Group commit for stores with one writer: callers put their event into the open group and wait; a writer takes
+//! whatever has arrived, commits it as one group, wakes its callers, and takes what arrived meanwhile. No timer: a group
+//! is what came while the one before was being synced.
+//!
+//! The writer is a thread of its own. The other usual form, in which a waiting caller is made the leader of the next
+//! group, leaves the disk idle until that caller has been scheduled, behind all those who were woken with their answers.
 
 use anyhow::{Context, Result, anyhow};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::engine::Engine;
 use crate::events::Event;
 
-pub struct GroupCommit<'a> {
-    engine: &'a dyn Engine,
+pub struct GroupCommit {
     open: Mutex<Open>,
+    /// Rung for the writer: an event for an empty group, or the end.
+    arrived: Condvar,
     commits: AtomicU64,
 }
 
@@ -20,30 +24,43 @@ pub struct GroupCommit<'a> {
 struct Open {
     events: Vec<Event>,
     group: Arc<Group>,
-    /// Whether a leader is at work; it takes this group when it is done, or names another leader.
-    led: bool,
+    /// Whether the writer sleeps until something arrives.
+    writer_waits: bool,
+    ended: bool,
 }
 
 #[derive(Default)]
 struct Group {
-    phase: Mutex<Phase>,
-    changed: Condvar,
+    /// Set once; all who wait for it are woken together, and none of them needs a lock to read it.
+    answers: OnceLock<Result<Vec<bool>, String>>,
 }
 
-#[derive(Default)]
-enum Phase {
-    #[default]
-    Waiting,
-    /// One of the waiting callers is asked to lead.
-    NeedsLeader,
-    Done(Result<Vec<bool>, String>),
+/// Runs the writer for as long as `callers` works.
+pub fn serve<T>(engine: &dyn Engine, callers: impl FnOnce(&GroupCommit) -> Result<T>) -> Result<T> {
+    let group =
+        GroupCommit { open: Mutex::default(), arrived: Condvar::new(), commits: AtomicU64::new(0) };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| group.write(engine));
+        let end = End(&group);
+        let outcome = callers(&group);
+        drop(end);
+        writer.join().map_err(|_| anyhow!("the writer panicked"))??;
+        outcome
+    })
 }
 
-impl<'a> GroupCommit<'a> {
-    pub fn new(engine: &'a dyn Engine) -> Self {
-        Self { engine, open: Mutex::default(), commits: AtomicU64::new(0) }
+/// Ends the writer when the callers are done, or have panicked: the scope waits for it in any case.
+struct End<'g>(&'g GroupCommit);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let open = self.0.open.lock();
+        open.unwrap_or_else(PoisonError::into_inner).ended = true;
+        self.0.arrived.notify_one();
     }
+}
 
+impl GroupCommit {
     /// Groups that held something new.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
@@ -51,61 +68,51 @@ impl<'a> GroupCommit<'a> {
 
     /// Settles one event and says whether it was new; returns once that is durable.
     pub fn call(&self, event: Event) -> Result<bool> {
-        let (group, index, lead) = {
+        let (group, index, wake) = {
             let mut open = lock(&self.open)?;
             open.events.push(event);
-            let lead = !std::mem::replace(&mut open.led, true);
-            (Arc::clone(&open.group), open.events.len() - 1, lead)
+            let wake = std::mem::take(&mut open.writer_waits);
+            (Arc::clone(&open.group), open.events.len() - 1, wake)
         };
-        if lead {
-            self.lead()?;
+        if wake {
+            self.arrived.notify_one();
         }
-        let mut phase = lock(&group.phase)?;
-        loop {
-            match &*phase {
-                Phase::Done(Ok(fresh)) => {
-                    return fresh.get(index).copied().context("an answer is missing");
-                }
-                Phase::Done(Err(error)) => return Err(anyhow!("the group failed: {error}")),
-                Phase::Waiting => {
-                    phase = group.changed.wait(phase).ok().context("a caller panicked")?
-                }
-                Phase::NeedsLeader => {
-                    *phase = Phase::Waiting;
-                    drop(phase);
-                    self.lead()?;
-                    phase = lock(&group.phase)?;
-                }
-            }
+        match group.answers.wait() {
+            Ok(fresh) => fresh.get(index).copied().context("an answer is missing"),
+            Err(error) => Err(anyhow!("the group failed: {error}")),
         }
     }
 
-    /// Commits the open group, answers its callers, and names the next leader if anybody waits.
-    fn lead(&self) -> Result<()> {
-        let taken = {
-            let mut open = lock(&self.open)?;
-            std::mem::replace(&mut *open, Open { led: true, ..Open::default() })
-        };
-        let mut fresh = Vec::with_capacity(taken.events.len());
-        let outcome = self.engine.apply(&taken.events, &mut fresh);
-        self.commits.fetch_add(u64::from(fresh.contains(&true)), Ordering::Relaxed);
-        *lock(&taken.group.phase)? =
-            Phase::Done(outcome.map(|()| fresh).map_err(|error| format!("{error:#}")));
-        taken.group.changed.notify_all();
-
-        let mut open = lock(&self.open)?;
-        if open.events.is_empty() {
-            open.led = false;
-        } else {
-            *lock(&open.group.phase)? = Phase::NeedsLeader;
-            open.group.changed.notify_one();
+    /// Commits one group after another until the end.
+    fn write(&self, engine: &dyn Engine) -> Result<()> {
+        let mut fresh = Vec::new();
+        while let Some((events, group)) = self.next_group()? {
+            let outcome = engine.apply(&events, &mut fresh);
+            let new = outcome.is_ok() && fresh.contains(&true);
+            self.commits.fetch_add(u64::from(new), Ordering::Relaxed);
+            let answers = outcome.map(|()| std::mem::take(&mut fresh));
+            // Nobody else sets it.
+            let _ = group.answers.set(answers.map_err(|error| format!("{error:#}")));
         }
         Ok(())
+    }
+
+    fn next_group(&self) -> Result<Option<(Vec<Event>, Arc<Group>)>> {
+        let mut open = lock(&self.open)?;
+        while open.events.is_empty() {
+            if open.ended {
+                return Ok(None);
+            }
+            open.writer_waits = true;
+            open = self.arrived.wait(open).ok().context("a caller panicked")?;
+        }
+        open.writer_waits = false;
+        Ok(Some((std::mem::take(&mut open.events), std::mem::take(&mut open.group))))
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
-    mutex.lock().ok().context("a caller panicked")
+    mutex.lock().ok().context("a thread panicked")
 }
 
 #[cfg(test)]
@@ -136,6 +143,7 @@ mod tests {
 
         fn apply(&self, events: &[Event], fresh: &mut Vec<bool>) -> Result<()> {
             let mut ids = lock(&self.0)?;
+            fresh.clear();
             anyhow::ensure!(events.iter().all(|event| event.id != [0; 16]), "zero");
             fresh.extend(events.iter().map(|event| ids.insert(event.id)));
             Ok(())
@@ -155,28 +163,28 @@ mod tests {
     #[test]
     fn each_caller_gets_the_answer_to_its_own_event() -> Result<()> {
         let engine = Memory::default();
-        let group = GroupCommit::new(&engine);
         let fresh = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            let group = &group;
-            let fresh = &fresh;
-            let callers: Vec<_> = (0..16_u64)
-                .map(|thread| {
-                    scope.spawn(move || -> Result<()> {
-                        for number in 1..=500 {
-                            anyhow::ensure!(group.call(event(number << 32 | thread))?);
-                            fresh.fetch_add(
-                                u64::from(group.call(event(number))?),
-                                Ordering::Relaxed,
-                            );
-                        }
-                        Ok(())
+        serve(&engine, |group| {
+            std::thread::scope(|scope| {
+                let fresh = &fresh;
+                let callers: Vec<_> = (0..16_u64)
+                    .map(|thread| {
+                        scope.spawn(move || -> Result<()> {
+                            for number in 1..=500 {
+                                anyhow::ensure!(group.call(event(number << 32 | thread))?);
+                                fresh.fetch_add(
+                                    u64::from(group.call(event(number))?),
+                                    Ordering::Relaxed,
+                                );
+                            }
+                            Ok(())
+                        })
                     })
-                })
-                .collect();
-            callers
-                .into_iter()
-                .try_for_each(|caller| caller.join().map_err(|_| anyhow!("panicked"))?)
+                    .collect();
+                callers
+                    .into_iter()
+                    .try_for_each(|caller| caller.join().map_err(|_| anyhow!("panicked"))?)
+            })
         })?;
         // `number << 32 | 0` never equals a small number, so each of those was new to exactly one caller.
         assert_eq!(fresh.load(Ordering::Relaxed), 500);
@@ -186,10 +194,11 @@ mod tests {
     #[test]
     fn a_failed_group_fails_its_callers_and_the_next_one_works() -> Result<()> {
         let engine = Memory::default();
-        let group = GroupCommit::new(&engine);
-        assert!(group.call(event(0)).is_err());
-        assert!(group.call(event(1))?);
-        assert_eq!(group.commits(), 1);
-        Ok(())
+        serve(&engine, |group| {
+            assert!(group.call(event(0)).is_err());
+            assert!(group.call(event(1))?);
+            assert_eq!(group.commits(), 1);
+            Ok(())
+        })
     }
 }

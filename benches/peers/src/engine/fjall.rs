@@ -6,8 +6,8 @@
 //!   compression (ids are random). Counters: the same, and `expect_point_read_hits`, since every look-up finds one.
 //! - Block cache as given; memtables, journal size and worker threads as the library chooses.
 //! - Look-ups and the batch run under one lock, so that read, decide and write is one step.
-//! - Threads: fjall holds its journal lock while it syncs, so calls by themselves would get a sync each; a leader
-//!   commits for those who wait instead, which is many times faster.
+//! - Threads: fjall holds its journal lock while it syncs, so calls by themselves would get a sync each; one
+//!   writer commits for those who wait instead, which is many times faster.
 //! - Loading: batches that are not synced, then one sync, a flush, and a wait for compactions.
 
 use anyhow::{Context, Result, bail};
