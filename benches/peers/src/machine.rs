@@ -100,8 +100,7 @@ fn date(days: u64) -> String {
 /// The command that repeats the run, without the paths that only say where things went.
 fn command(options: &RunOptions) -> String {
     let features = if cfg!(feature = "rocksdb") { "--features rocksdb " } else { "" };
-    let mut text =
-        format!("cargo run --release --manifest-path benches/peers/Cargo.toml {features}--");
+    let mut text = format!("cd benches/peers && cargo run --release {features}--");
     text.push_str(&format!(" --claims {} --seconds {}", options.claims, options.seconds));
     text.push_str(&format!(" --seed {} --cache-mib {}", options.seed, options.cache_mib));
     for (flag, names) in [("--engines", &options.engines), ("--workloads", &options.workloads)] {

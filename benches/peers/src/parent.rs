@@ -44,7 +44,8 @@ pub fn run(options: &RunOptions) -> Result<()> {
     print!("{}", report::table::render(&rows, &machine));
     print!("{}", report::ratios::render(&rows));
     if let Some(path) = &options.json {
-        fs::write(path, report::json(&rows)?).with_context(|| path.display().to_string())?;
+        fs::write(path, report::json(&rows, &machine)?)
+            .with_context(|| path.display().to_string())?;
     }
     if let Some(path) = &options.svg {
         let drawing = report::svg::render(&rows, &workloads, &machine);

@@ -23,7 +23,7 @@ pub enum Response {
 }
 
 /// One window of one engine.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     pub events_per_s: f64,
     pub p50_us: f64,

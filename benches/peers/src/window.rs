@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, Pending};
 use crate::events::{Generator, Stream};
-use crate::group_commit;
+use crate::group_commit::{self, Form};
 use crate::workload::{Kind, Upkeep, Workload};
 
 /// What the callers of a window did together.
@@ -55,16 +55,26 @@ impl Until {
     }
 }
 
-/// Runs one window on a store that retains `claims`. With `warm_up` it need not contain the engine's periodic work.
+/// How a window is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub length: Duration,
+    /// It need not contain the engine's periodic work.
+    pub warm_up: bool,
+    /// Who commits for many callers, where the engine does not see to that.
+    pub form: Form,
+}
+
+/// Runs one window on a store that retains `claims`.
 pub fn run(
     engine: &dyn Engine,
     stream: Stream,
     next: &AtomicU64,
     claims: u64,
     workload: &Workload,
-    length: Duration,
-    warm_up: bool,
+    plan: Plan,
 ) -> Result<Tally> {
+    let Plan { length, warm_up, form } = plan;
     let threads = u64::try_from(workload.threads)?;
     let events = if warm_up { 0 } else { engine.min_window_events(workload) };
     let until = Until { start: Instant::now(), length, events: events.div_ceil(threads) };
@@ -80,7 +90,7 @@ pub fn run(
         };
         Tally { commits: None, ..many_callers(threads, generator, until, call)? }
     } else {
-        group_commit::serve(engine, |group| {
+        group_commit::serve(form, engine, |group| {
             let tally = many_callers(threads, generator, until, |event| group.call(event))?;
             Ok(Tally { commits: Some(group.commits()), ..tally })
         })?

@@ -1,6 +1,6 @@
 //! The child process: one engine, driven by the parent's requests.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use crate::args::WorkerOptions;
 use crate::engine::{self, Engine, PeriodicWork, Settings};
 use crate::events::Stream;
+use crate::group_commit::{FORMS, Form};
 use crate::probe::{self, Device};
 use crate::protocol::{Request, Response, Sample};
-use crate::window::{self, Tally};
+use crate::window::{self, Plan, Tally};
 use crate::workload::{self, Kind, NARROW, Upkeep, WIDE, WIDE_START, Workload};
 
 struct Worker<'a> {
@@ -21,6 +22,8 @@ struct Worker<'a> {
     next: AtomicU64,
     /// What the counters must add up to.
     counted: u64,
+    /// Who commits for many callers; the warm-up finds out which is faster.
+    form: Form,
 }
 
 /// Answers requests from standard input until told to quit.
@@ -38,6 +41,7 @@ pub fn serve(options: &WorkerOptions) -> Result<()> {
             stream: Stream::new(options.seed),
             next: AtomicU64::new(options.claims),
             counted: 0,
+            form: Form::Writer,
         },
     };
     answer(&Response::Opened { version: worker.engine.version()? })?;
@@ -67,6 +71,9 @@ impl Worker<'_> {
             Request::Window { workload, seconds, warm_up } => {
                 let workload = workload::by_name(workload)?;
                 let length = Duration::from_secs_f64(*seconds);
+                if *warm_up && workload.threads > 1 && !self.engine.commits_concurrently() {
+                    return self.choose_form(&workload, length).map(Response::Measured);
+                }
                 self.measure(&workload, length, *warm_up).map(Response::Measured)
             }
             Request::Verify => self.verify().map(|()| Response::Done),
@@ -99,21 +106,32 @@ impl Worker<'_> {
         self.engine.finish_load()
     }
 
+    /// Warms up in each form of group commit, and goes on with the faster.
+    fn choose_form(&mut self, workload: &Workload, length: Duration) -> Result<Sample> {
+        let mut best: Option<(Form, Sample)> = None;
+        // Each twice, as the first window of all is the slowest.
+        for form in [FORMS, FORMS].concat() {
+            self.form = form;
+            let sample = self.measure(workload, length, true)?;
+            if best.is_none_or(|(_, best)| sample.events_per_s > best.events_per_s) {
+                best = Some((form, sample));
+            }
+        }
+        let (form, sample) = best.context("there is no form")?;
+        eprintln!("{} {}: commits by {form:?}", workload.name, self.options.engine);
+        self.form = form;
+        Ok(sample)
+    }
+
     fn measure(&mut self, workload: &Workload, length: Duration, warm_up: bool) -> Result<Sample> {
         let dir = &self.options.dir;
         self.engine.prepare(workload)?;
         let periodic = self.engine.periodic_work()?;
         let (written, device) = (probe::written_bytes()?, Device::below(dir));
         let syncs = self.engine.syncs();
-        let tally = window::run(
-            &*self.engine,
-            self.stream,
-            &self.next,
-            self.options.claims,
-            workload,
-            length,
-            warm_up,
-        )?;
+        let plan = Plan { length, warm_up, form: self.form };
+        let claims = self.options.claims;
+        let tally = window::run(&*self.engine, self.stream, &self.next, claims, workload, plan)?;
         if let (Some(before), Some(after)) = (periodic, self.engine.periodic_work()?) {
             self.check_upkeep(workload, after.since(before), warm_up)?;
         }

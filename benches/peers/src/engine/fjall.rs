@@ -1,6 +1,6 @@
 //! fjall 3, an LSM tree in Rust.
 //!
-//! - Claims and counters are two keyspaces of one database; a group is one write batch with `PersistMode::SyncAll`,
+//! - Claims and counters are two keyspaces of one database; a group is one write batch with `PersistMode::SyncData`,
 //!   which syncs the journal before the batch becomes visible.
 //! - Claims: bloom filters of 10 bits a key on every level, filter and index blocks pinned and not partitioned, no
 //!   compression (ids are random). Counters: the same, and `expect_point_read_hits`, since every look-up finds one.
@@ -91,7 +91,7 @@ impl Engine for Fjall {
         let _writer = self.writer.lock().ok().context("a caller panicked")?;
         let at = now_ms();
         let mut overlay = Overlay::default();
-        let mut batch = self.database.batch().durability(Some(PersistMode::SyncAll));
+        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         fresh.clear();
         for event in events {
             let new = !self.claims.contains_key(event.id)? && overlay.claim(event);

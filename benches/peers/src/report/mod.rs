@@ -7,6 +7,7 @@ pub mod table;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::machine::Machine;
 use crate::protocol::Sample;
 use crate::workload::Workload;
 
@@ -74,9 +75,20 @@ fn median(windows: &[Sample]) -> Option<Sample> {
 }
 
 /// One line a row, so that two runs compare by line.
-pub fn json(rows: &[Row]) -> Result<String> {
-    let lines: Vec<_> = rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-    Ok(format!("[\n{}\n]\n", lines.join(",\n")))
+pub fn json(rows: &[Row], machine: &Machine) -> Result<String> {
+    let (caption, command) =
+        (serde_json::to_string(&machine.caption())?, serde_json::to_string(&machine.command)?);
+    Ok(format!(
+        "{{\n\"machine\": {caption},\n\"command\": {command},\n\"rows\": {},\n\"ratios\": {},\n\"pauses\": {}\n}}\n",
+        lines(rows)?,
+        lines(&ratios::ratios(rows))?,
+        lines(&ratios::pauses(rows))?,
+    ))
+}
+
+fn lines(items: &[impl Serialize]) -> Result<String> {
+    let lines: Vec<_> = items.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    Ok(format!("[\n{}\n]", lines.join(",\n")))
 }
 
 fn tenth(value: f64) -> f64 {

@@ -2,7 +2,7 @@
 //! has its own linear scale from zero; a dashed line marks the best peer. Colours follow the reader's light or dark
 //! scheme.
 
-use super::ratios::{Ratios, best_peer};
+use super::ratios::{best_peer, multiple};
 use super::{Row, grouped};
 use crate::engine::is_control;
 use crate::machine::Machine;
@@ -28,6 +28,7 @@ const STYLE: &str = "\
 <style>
   svg { color-scheme: light dark; }
   text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; font-size: 12px; fill: #1f2933; }
+  text { paint-order: stroke; stroke: #ffffff; stroke-width: 3px; stroke-linejoin: round; }
   .back { fill: #ffffff; stroke: #dde3ea; }
   .head { font-size: 20px; font-weight: 600; }
   .title { font-size: 13.5px; font-weight: 600; }
@@ -40,7 +41,7 @@ const STYLE: &str = "\
   .axis { stroke: #c3ccd6; }
   .best-line { stroke: #73849a; stroke-dasharray: 3 3; }
   @media (prefers-color-scheme: dark) {
-    text { fill: #e4e9ef; }
+    text { fill: #e4e9ef; stroke: #12171d; }
     .back { fill: #12171d; stroke: #2b343e; }
     .note { fill: #98a5b3; }
     .bar { fill: #46525f; }
@@ -60,14 +61,17 @@ struct Panel<'r> {
 }
 
 impl<'r> Panel<'r> {
-    /// None where there is no peer to compare with.
+    /// None where there is no peer to compare with, or events come at a pace, so that all keep up alike.
     fn new(workload: &'r Workload, rows: &'r [Row]) -> Option<Self> {
+        if workload.groups_per_s.is_some() {
+            return None;
+        }
         let of_workload = || {
             rows.iter().filter(move |row| row.workload == workload.name && !is_control(&row.engine))
         };
         let best = best_peer(of_workload())?;
-        let multiple = |row| Ratios::between(row, best, |sample| sample.events_per_s).median();
-        Some(Self { workload, best, bars: of_workload().map(|row| (row, multiple(row))).collect() })
+        let bars = of_workload().map(|row| (row, multiple(row, best))).collect();
+        Some(Self { workload, best, bars })
     }
 
     fn height(&self) -> usize {
@@ -80,6 +84,13 @@ impl<'r> Panel<'r> {
         let (axis, bars_top) = (left + LABEL, top + PANEL_TITLE - 8);
         let bottom = bars_top + self.bars.len() * STEP - (STEP - BAR) + 4;
         let mut out = text(left, top + 10, "title", self.workload.title);
+        // Before the figures, which may lie on the dashed line.
+        for (class, x) in [("axis", axis as f64), ("best-line", axis as f64 + unit)] {
+            out.push_str(&format!(
+                "<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{bottom}\"/>\n",
+                bars_top - 4
+            ));
+        }
         for (place, (row, times)) in self.bars.iter().enumerate() {
             let y = bars_top + place * STEP;
             let class = match row.engine.as_str() {
@@ -95,15 +106,8 @@ impl<'r> Panel<'r> {
                  <tspan class=\"note\" dx=\"7\">{}/s</tspan></text>\n",
                 axis as f64 + length + 7.0,
                 y + 12,
-                multiple(*times),
+                rounded(*times),
                 grouped(row.events_per_s),
-            ));
-        }
-        let best = axis as f64 + unit;
-        for (class, x) in [("axis", axis as f64), ("best-line", best)] {
-            out.push_str(&format!(
-                "<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{bottom}\"/>\n",
-                bars_top - 4
             ));
         }
         out
@@ -148,7 +152,7 @@ pub fn render(rows: &[Row], workloads: &[Workload], machine: &Machine) -> String
 }
 
 /// Enough digits to tell 0.04 from 0.08, no more than are meant.
-fn multiple(times: f64) -> String {
+fn rounded(times: f64) -> String {
     match times {
         times if times < 0.095 => format!("{times:.2}"),
         times if times < 9.95 => format!("{times:.1}"),
