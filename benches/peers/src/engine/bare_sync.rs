@@ -1,8 +1,9 @@
 //! The controls: one write and one `fdatasync` a group, in turn through a zero-filled file of 64 MiB. They keep no
 //! claims; they say what the disk charges for a durable write, and how long it pauses by itself.
 //!
-//! - `sync`: 4 KiB. `sync-512`: 512 bytes. `sync-group`: 64 bytes an event, rounded up to 512, about what has to be
-//!   written for a group in whatever form: 32 bytes of a claim, 16 of a counter, and some to find them again.
+//! - `sync`: 4 KiB. `sync-512`: 512 bytes. `sync-group`: 48 bytes an event, 24 if it changes no counter, rounded
+//!   up to 512. So long are the records of txinbox's journal, within a tenth: 1,024 bytes for a group of 16, 3,072 to 3,584
+//!   of 64, 5,120 of 100, 46,080 of 1000, and 24,064 of 1000 without counters (seen with strace).
 
 use anyhow::Result;
 use std::fs::File;
@@ -16,7 +17,8 @@ use super::Engine;
 use crate::events::Event;
 
 const FILE_BYTES: u64 = 64 << 20;
-const BYTES_PER_EVENT: usize = 64;
+const BYTES_PER_CLAIM: usize = 24;
+const BYTES_PER_COUNTER: usize = 24;
 const SECTOR: usize = 512;
 
 /// How much is written at once.
@@ -27,10 +29,14 @@ pub enum Size {
 }
 
 impl Size {
-    fn of(self, events: usize) -> usize {
+    fn of(self, events: &[Event]) -> usize {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::OfGroup => (events * BYTES_PER_EVENT).next_multiple_of(SECTOR),
+            Self::OfGroup => {
+                let counters = events.iter().filter(|event| event.counter.is_some()).count();
+                let bytes = events.len() * BYTES_PER_CLAIM + counters * BYTES_PER_COUNTER;
+                bytes.next_multiple_of(SECTOR)
+            }
         }
     }
 }
@@ -84,7 +90,7 @@ impl Engine for BareSync {
 
     fn apply(&self, events: &[Event], fresh: &mut Vec<bool>) -> Result<()> {
         let count = self.syncs.fetch_add(1, Ordering::Relaxed);
-        let mut data = vec![0; self.size.of(events.len())];
+        let mut data = vec![0; self.size.of(events)];
         data[..8].copy_from_slice(&count.to_le_bytes());
         let offset = self.turn(u64::try_from(data.len())?)?;
         self.file.write_all_at(&data, offset)?;

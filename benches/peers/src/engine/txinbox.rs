@@ -149,7 +149,7 @@ impl Txinbox {
 }
 
 #[allow(clippy::expect_used)] // sixteen bytes are always an id
-fn delivery(event: &Event) -> txinbox::Event<'static> {
+fn delivery<'e>(event: &'e Event) -> txinbox::Event<'e> {
     let id = EventId::bytes(&event.id).expect("an id of sixteen bytes");
     txinbox::Event::unchecked(id).fingerprint(event.fingerprint)
 }
@@ -202,11 +202,7 @@ impl Engine for Txinbox {
         let pace = self.pace()?;
         let consumer = self.consumer(pace);
         let [event] = events else {
-            let batch = consumer.process_batch(
-                events,
-                |event| delivery(event),
-                |tx, event| self.count(tx, event),
-            );
+            let batch = consumer.process_batch(events, delivery, |tx, event| self.count(tx, event));
             fresh.extend(self.settled(batch, pace)?);
             return Ok(());
         };
@@ -217,11 +213,8 @@ impl Engine for Txinbox {
 
     fn submit(&self, events: &[Event]) -> Result<Pending<'_>> {
         let pace = self.pace()?;
-        let ticket = self.consumer(pace).submit_batch(
-            events,
-            |event| delivery(event),
-            |tx, event| self.count(tx, event),
-        );
+        let ticket =
+            self.consumer(pace).submit_batch(events, delivery, |tx, event| self.count(tx, event));
         Ok(Pending::UnderWay(Box::new(move || self.settled(ticket.wait(), pace))))
     }
 
