@@ -39,6 +39,8 @@ const BUCKETS: u64 = 8;
 const EPOCH_MS: i64 = 1_796_083_200_000;
 /// Counters read at once.
 const PAGE: usize = 10_000;
+/// So many events at least, as maintenance lags behind a bucket's end by some tenths of a second.
+const MIN_WINDOW_EVENTS: u64 = 100_000;
 /// New events of a bucket in `busy`.
 const BUSY_BUCKET: u64 = 20_000;
 /// New events between two rests in `calm`: fewer than the half million at which sealing begins.
@@ -140,10 +142,11 @@ impl Txinbox {
         Ok(answers)
     }
 
-    /// Lets the second consumer's bucket end, so that all that is recent is sealed.
-    fn seal_all(&self) -> Result<()> {
+    /// Lets so many of the second consumer's buckets pass, and waits until what that calls for is done: after one all that
+    /// is recent is sealed, after two more than a retention holds all is forgotten.
+    fn pass_buckets(&self, buckets: u64) -> Result<()> {
         let bucket = retention_ms(SHORT) / u128::from(BUCKETS) + 2;
-        self.clock.advance(Duration::from_millis(u64::try_from(bucket)?));
+        self.clock.advance(Duration::from_millis(u64::try_from(bucket)? * buckets));
         self.settle()
     }
 }
@@ -229,12 +232,14 @@ impl Engine for Txinbox {
             _ => Pace::Retain(self.claims),
         };
         let before = std::mem::replace(&mut *super::lock(&self.pace)?, pace);
-        if before != pace {
+        if before != pace || pace == Pace::Calm {
             self.fresh.store(0, Ordering::Relaxed);
         }
-        if pace == Pace::Calm {
-            self.fresh.store(0, Ordering::Relaxed);
-            self.seal_all()?;
+        match pace {
+            Pace::Calm => self.pass_buckets(1)?,
+            // What `calm` left behind is not forgotten in a window of `busy`.
+            Pace::Busy(_) if before != pace => self.pass_buckets(BUCKETS + 2)?,
+            _ => {}
         }
         if workload.kind == Kind::Duplicates(Age::Sealed) {
             let recent = self.inbox.stats()?.recent_claims;
@@ -250,7 +255,7 @@ impl Engine for Txinbox {
     fn catch_up(&self) -> Result<()> {
         if self.fresh.load(Ordering::Relaxed) >= CALM_EVENTS {
             self.fresh.store(0, Ordering::Relaxed);
-            self.seal_all()?;
+            self.pass_buckets(1)?;
         }
         Ok(())
     }
@@ -284,7 +289,7 @@ impl Engine for Txinbox {
     fn min_window_events(&self, workload: &Workload) -> u64 {
         let retains = matches!(workload.kind, Kind::Mixed { .. } | Kind::ClaimsOnly);
         let lasts = retains && workload.group >= 100 && workload.groups_per_s.is_none();
-        if lasts { self.claims.div_ceil(BUCKETS) * 5 / 4 } else { 0 }
+        if lasts { (self.claims.div_ceil(BUCKETS) * 5 / 4).max(MIN_WINDOW_EVENTS) } else { 0 }
     }
 
     /// What was forgotten had been sealed before.
