@@ -9,8 +9,8 @@ pub const HELP: &str = "\
 usage: txinbox-peers --claims N [options]
 
   --claims N          claims retained before the first window (default 1000000)
-  --engines a,b       engines to run, in this order (default: all that are built in)
-  --workloads x,y     workloads to run, in this order (default: all)
+  --engines a,b       engines to run, in this order (default: all that are built in); sqlite-N has a log of N pages
+  --workloads x,y     workloads to run, in this order, calm and busy last (default: all)
   --seconds S         length of one window; three are run, the median counts (default 5)
   --json FILE         write the figures as JSON
   --svg FILE          draw the figures

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::workload::{Age, Kind, Workload};
+use crate::workload::{self, Age, Kind, NARROW, Workload};
 
 /// One delivery, as every engine gets it.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +63,9 @@ pub struct Generator<'a> {
     kind: Kind,
     /// Index of the next new event, shared by all callers.
     next: &'a AtomicU64,
-    /// Claims before the newest so many may have been forgotten by design.
+    /// Duplicates are drawn from the newest so many claims; of those, the newest so many may not be sealed.
     retained: u64,
+    maybe_unsealed: u64,
     state: u64,
 }
 
@@ -73,11 +74,13 @@ impl<'a> Generator<'a> {
         stream: Stream,
         workload: &Workload,
         next: &'a AtomicU64,
-        retained: u64,
+        claims: u64,
         salt: u64,
     ) -> Self {
         let state = mix(salt ^ next.load(Ordering::Relaxed).rotate_left(20));
-        Self { stream, kind: workload.kind, next, retained, state }
+        let (retained, maybe_unsealed) =
+            (workload::drawn_from(claims), workload::maybe_unsealed(claims));
+        Self { stream, kind: workload.kind, next, retained, maybe_unsealed, state }
     }
 
     pub fn fill(&mut self, group: &mut Vec<Event>, len: usize) {
@@ -90,6 +93,11 @@ impl<'a> Generator<'a> {
             Kind::Mixed { first_counter, counters } => Some(first_counter + self.below(counters)),
             Kind::ClaimsOnly => None,
             Kind::Duplicates(age) => return self.duplicate(age),
+            Kind::New(_) => {
+                let counter = self.below(NARROW);
+                let index = self.next.fetch_add(1, Ordering::Relaxed);
+                return self.stream.event(index, Some(counter));
+            }
         };
         let index = match self.below(20) {
             0 => self.any_retained(),
@@ -108,7 +116,10 @@ impl<'a> Generator<'a> {
         let retained = end.min(self.retained);
         let index = match age {
             Age::Recent => end - 1 - self.below(retained.min(10_000)),
-            Age::Sealed => end - retained + self.below(retained.div_ceil(2)),
+            Age::Sealed => {
+                let sealed = retained.saturating_sub(self.maybe_unsealed).max(1);
+                end - retained + self.below(sealed)
+            }
         };
         self.stream.event(index, Some(0))
     }
@@ -139,7 +150,7 @@ mod tests {
     fn one_delivery_in_twenty_is_a_duplicate() -> anyhow::Result<()> {
         let next = AtomicU64::new(1000);
         let mut generator =
-            Generator::new(Stream::new(1), &crate::workload::by_name("g1")?, &next, u64::MAX, 3);
+            Generator::new(Stream::new(1), &crate::workload::by_name("g1")?, &next, 1000, 3);
         let mut group = Vec::new();
         generator.fill(&mut group, 100_000);
         let fresh = next.load(Ordering::Relaxed) - 1000;

@@ -25,7 +25,7 @@ pub fn run(options: &RunOptions) -> Result<()> {
             options.dir.display()
         );
     }
-    let wide = workloads.iter().any(|w| w.name == "wide");
+    let wide = workloads.iter().any(Workload::is_wide);
     let mut children = Vec::new();
     for engine in &engines {
         children.push((engine.as_str(), load(options, engine, wide)?));
@@ -42,8 +42,10 @@ pub fn run(options: &RunOptions) -> Result<()> {
         fs::remove_dir_all(store_dir(options, engine))?;
     }
     print!("{}", report::table::render(&rows, &machine));
+    print!("{}", report::ratios::render(&rows));
     if let Some(path) = &options.json {
-        fs::write(path, report::json(&rows)?).with_context(|| path.display().to_string())?;
+        fs::write(path, report::json(&rows, &machine)?)
+            .with_context(|| path.display().to_string())?;
     }
     if let Some(path) = &options.svg {
         let drawing = report::svg::render(&rows, &workloads, &machine);
@@ -57,7 +59,7 @@ fn selected_engines(options: &RunOptions) -> Result<Vec<String>> {
     let engines: Vec<String> = options.engines.clone().unwrap_or_else(all);
     for name in &engines {
         ensure!(
-            engine::NAMES.contains(&name.as_str()),
+            engine::is_built_in(name),
             "no engine {name} is built in; there are {}",
             engine::NAMES.join(", ")
         );
@@ -86,12 +88,12 @@ fn measure(
     let mut samples = vec![Vec::new(); children.len()];
     for round in 0..=WINDOWS {
         for ((engine, child), samples) in children.iter_mut().zip(&mut samples) {
-            if !engine::takes_part(engine, workload.name) {
+            if !engine::takes_part(engine, workload) {
                 continue;
             }
             let warm_up = round == 0;
             let seconds = if warm_up { options.seconds / 4.0 } else { options.seconds };
-            let sample = window(child, workload, seconds)?;
+            let sample = window(child, workload, seconds, warm_up)?;
             if !warm_up {
                 eprintln!(
                     "{} {} {round}/{WINDOWS}: {:.0} events/s",
@@ -101,24 +103,15 @@ fn measure(
             }
         }
     }
-    let rows = children.iter().zip(&samples).filter_map(|((engine, child), samples)| {
-        let sample = median(samples)?;
-        Some(Row::new(engine, &child.version, workload, options.claims, sample))
+    let rows = children.iter().zip(samples).filter_map(|((engine, child), samples)| {
+        Row::new(engine, &child.version, workload, options.claims, samples)
     });
     Ok(rows.collect())
 }
 
-fn window(child: &mut Child, workload: &Workload, seconds: f64) -> Result<Sample> {
-    match child.ask(&Request::Window { workload: workload.name.to_owned(), seconds })? {
+fn window(child: &mut Child, workload: &Workload, seconds: f64, warm_up: bool) -> Result<Sample> {
+    match child.ask(&Request::Window { workload: workload.name.to_owned(), seconds, warm_up })? {
         Response::Measured(sample) => Ok(sample),
         other => bail!("unexpected answer {other:?}"),
     }
-}
-
-/// The window with the median throughput, with the worst pause of all windows.
-fn median(samples: &[Sample]) -> Option<Sample> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(|a, b| a.events_per_s.total_cmp(&b.events_per_s));
-    let worst = sorted.iter().map(|sample| sample.max_us).fold(0.0, f64::max);
-    sorted.get(sorted.len() / 2).map(|sample| Sample { max_us: worst, ..*sample })
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 pub enum Request {
     /// Load the claims and counters.
     Load,
-    /// Run one window of a workload.
-    Window { workload: String, seconds: f64 },
+    /// Run one window of a workload; one that warms up need not contain the engine's periodic work.
+    Window { workload: String, seconds: f64, warm_up: bool },
     /// Compare the counters with what was applied.
     Verify,
     /// Close the store and end.
@@ -23,7 +23,7 @@ pub enum Response {
 }
 
 /// One window of one engine.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     pub events_per_s: f64,
     pub p50_us: f64,

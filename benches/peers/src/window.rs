@@ -2,13 +2,14 @@
 
 use anyhow::{Context, Result, anyhow, ensure};
 use hdrhistogram::Histogram;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Pending};
 use crate::events::{Generator, Stream};
-use crate::group_commit::GroupCommit;
-use crate::workload::{Kind, Workload};
+use crate::group_commit::{self, Form};
+use crate::workload::{Kind, Upkeep, Workload};
 
 /// What the callers of a window did together.
 pub struct Tally {
@@ -54,21 +55,33 @@ impl Until {
     }
 }
 
+/// How a window is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub length: Duration,
+    /// It need not contain the engine's periodic work.
+    pub warm_up: bool,
+    /// Who commits for many callers, where the engine does not see to that.
+    pub form: Form,
+}
+
+/// Runs one window on a store that retains `claims`.
 pub fn run(
     engine: &dyn Engine,
     stream: Stream,
     next: &AtomicU64,
+    claims: u64,
     workload: &Workload,
-    length: Duration,
+    plan: Plan,
 ) -> Result<Tally> {
+    let Plan { length, warm_up, form } = plan;
     let threads = u64::try_from(workload.threads)?;
-    let events = engine.min_window_events(workload.group).div_ceil(threads);
-    let retained = engine.retained_claims();
-    let until = Until { start: Instant::now(), length, events };
+    let events = if warm_up { 0 } else { engine.min_window_events(workload) };
+    let until = Until { start: Instant::now(), length, events: events.div_ceil(threads) };
     let first_new = next.load(Ordering::Relaxed);
-    let generator = |salt| Generator::new(stream, workload, next, retained, salt);
+    let generator = |salt| Generator::new(stream, workload, next, claims, salt);
     let tally = if workload.threads == 1 {
-        one_caller(engine, generator(0), workload.group, until)?
+        one_caller(engine, generator(0), workload, until)?
     } else if engine.commits_concurrently() {
         let call = |event| {
             let mut fresh = Vec::with_capacity(1);
@@ -77,9 +90,10 @@ pub fn run(
         };
         Tally { commits: None, ..many_callers(threads, generator, until, call)? }
     } else {
-        let group = GroupCommit::new(engine);
-        let tally = many_callers(threads, generator, until, |event| group.call(event))?;
-        Tally { commits: Some(group.commits()), ..tally }
+        group_commit::serve(form, engine, |group| {
+            let tally = many_callers(threads, generator, until, |event| group.call(event))?;
+            Ok(Tally { commits: Some(group.commits()), ..tally })
+        })?
     };
     if engine.keeps_claims() {
         check_answers(&tally, workload, next.load(Ordering::Relaxed) - first_new)?;
@@ -87,26 +101,71 @@ pub fn run(
     Ok(tally)
 }
 
+/// Hands groups over one after another; with tickets, as many are under way as the engine takes from one caller. A call
+/// lasts from handing a group over to having its answers, whatever else was done in between. Where groups are offered at
+/// a pace it lasts from the time its turn came, so that those who wait behind a pause count as well.
 fn one_caller(
     engine: &dyn Engine,
     mut generator: Generator<'_>,
-    len: usize,
+    workload: &Workload,
     until: Until,
 ) -> Result<Tally> {
-    let mut tally = Tally::new()?;
-    let (mut group, mut fresh, mut commits) = (Vec::with_capacity(len), Vec::with_capacity(len), 0);
-    while !until.reached(tally.events) {
-        generator.fill(&mut group, len);
-        let start = Instant::now();
-        engine.apply(&group, &mut fresh)?;
+    let in_flight = if workload.tickets { engine.tickets() } else { 1 };
+    let mut turn = 0;
+    let rests = workload.kind == Kind::New(Upkeep::Rests);
+    let (mut tally, mut commits) = (Tally::new()?, 0);
+    let mut group = Vec::with_capacity(workload.group);
+    let mut pending = VecDeque::with_capacity(in_flight);
+    let mut stood_still = Duration::ZERO;
+    loop {
+        let more = !until.reached(tally.events);
+        if more {
+            generator.fill(&mut group, workload.group);
+            let start = match workload.groups_per_s {
+                None => Instant::now(),
+                Some(rate) => wait_for_turn(until.start, turn, rate),
+            };
+            turn += 1;
+            let answers = if workload.tickets {
+                engine.submit(&group)?
+            } else {
+                let mut fresh = Vec::with_capacity(group.len());
+                engine.apply(&group, &mut fresh)?;
+                Pending::Settled(fresh)
+            };
+            pending.push_back((start, answers));
+            if pending.len() < in_flight {
+                continue;
+            }
+        }
+        let Some((start, answers)) = pending.pop_front() else {
+            break;
+        };
+        let fresh = answers.wait()?;
         tally.record(start);
-        ensure!(fresh.len() == group.len(), "an event got no answer");
+        ensure!(fresh.len() == workload.group, "an event got no answer");
         let new = u64::try_from(fresh.iter().filter(|new| **new).count())?;
-        tally.events += u64::try_from(group.len())?;
+        tally.events += u64::try_from(workload.group)?;
         tally.fresh += new;
         commits += u64::from(new > 0);
+        if rests {
+            let start = Instant::now();
+            engine.catch_up()?;
+            stood_still += start.elapsed();
+        }
     }
-    Ok(Tally { commits: Some(commits), elapsed: until.start.elapsed(), ..tally })
+    Ok(Tally {
+        commits: Some(commits),
+        elapsed: until.start.elapsed().saturating_sub(stood_still),
+        ..tally
+    })
+}
+
+/// Sleeps until the group numbered `turn` is to be offered, and says when that was.
+fn wait_for_turn(start: Instant, turn: u64, rate: u32) -> Instant {
+    let due = start + Duration::from_secs_f64(turn as f64 / f64::from(rate));
+    std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    due
 }
 
 fn many_callers<'a>(

@@ -1,13 +1,13 @@
 //! fjall 3, an LSM tree in Rust.
 //!
-//! - Claims and counters are two keyspaces of one database; a group is one write batch with `PersistMode::SyncAll`,
+//! - Claims and counters are two keyspaces of one database; a group is one write batch with `PersistMode::SyncData`,
 //!   which syncs the journal before the batch becomes visible.
 //! - Claims: bloom filters of 10 bits a key on every level, filter and index blocks pinned and not partitioned, no
 //!   compression (ids are random). Counters: the same, and `expect_point_read_hits`, since every look-up finds one.
 //! - Block cache as given; memtables, journal size and worker threads as the library chooses.
 //! - Look-ups and the batch run under one lock, so that read, decide and write is one step.
-//! - Threads: fjall holds its journal lock while it syncs, so calls by themselves would get a sync each; a leader
-//!   commits for those who wait instead, which is many times faster.
+//! - Threads: fjall holds its journal lock while it syncs, so calls by themselves would get a sync each; one
+//!   writer commits for those who wait instead, which is many times faster.
 //! - Loading: batches that are not synced, then one sync, a flush, and a wait for compactions.
 
 use anyhow::{Context, Result, bail};
@@ -91,7 +91,7 @@ impl Engine for Fjall {
         let _writer = self.writer.lock().ok().context("a caller panicked")?;
         let at = now_ms();
         let mut overlay = Overlay::default();
-        let mut batch = self.database.batch().durability(Some(PersistMode::SyncAll));
+        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         fresh.clear();
         for event in events {
             let new = !self.claims.contains_key(event.id)? && overlay.claim(event);

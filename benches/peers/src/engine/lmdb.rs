@@ -6,7 +6,7 @@
 //! - A map of 512 bytes a claim and at least 4 GiB: address space, not disk.
 //! - LMDB has no cache of its own: it maps the file, so its resident memory includes the mapped pages it touched.
 //! - A group without a change is aborted.
-//! - Threads: a leader commits for those who wait; LMDB has one writer.
+//! - Threads: one writer commits for those who wait; LMDB has one writer.
 //! - Loading: transactions of 100,000 sorted claims.
 
 use anyhow::{Context, Result};

@@ -5,7 +5,7 @@
 //! - Ids are looked up and inserted through one `entry`.
 //! - Cache as given. A group without a change is aborted.
 //! - Syncs are counted in the storage backend, which otherwise does what redb's own file backend does.
-//! - Threads: a leader commits for those who wait; redb has one writer.
+//! - Threads: one writer commits for those who wait; redb has one writer.
 //! - Loading: one transaction a batch.
 
 use anyhow::Result;

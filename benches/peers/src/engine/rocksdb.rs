@@ -6,7 +6,7 @@
 //! - 64 MiB memtables, two background jobs a core's worth (`increase_parallelism`), four recycled WAL files, so that a
 //!   sync seldom has to write the file's metadata as well. Block cache as given, shared by both families.
 //! - Look-ups and the batch run under one lock, so that read, decide and write is one step.
-//! - Threads: a leader commits for those who wait. RocksDB's own write queue also groups callers, with locks striped by
+//! - Threads: one writer commits for those who wait. RocksDB's own write queue also groups callers, with locks striped by
 //!   id and counter in front of it; that was measured at two thirds of the leader's throughput with 64 threads.
 //! - WAL syncs are counted by the library's statistics (`rocksdb.wal.synced`, at the level that takes no timings).
 //! - Loading: batches without WAL, then a flush and a wait for compactions.

@@ -1,11 +1,13 @@
 //! The figures of a run, and the forms they are given out in.
 
+pub mod ratios;
 pub mod svg;
 pub mod table;
 
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::machine::Machine;
 use crate::protocol::Sample;
 use crate::workload::Workload;
 
@@ -26,9 +28,12 @@ pub struct Row {
     pub written_bytes_per_event: f64,
     pub disk_bytes: u64,
     pub rss_bytes: u64,
-    /// For the table only.
+    /// The median window, for the table.
     #[serde(skip)]
     pub sample: Sample,
+    /// All windows in turn, for ratios between windows of one round.
+    #[serde(skip)]
+    pub windows: Vec<Sample>,
 }
 
 impl Row {
@@ -37,9 +42,10 @@ impl Row {
         version: &str,
         workload: &Workload,
         claims: u64,
-        sample: Sample,
-    ) -> Self {
-        Self {
+        windows: Vec<Sample>,
+    ) -> Option<Self> {
+        let sample = median(&windows)?;
+        Some(Self {
             engine: engine.to_owned(),
             version: version.to_owned(),
             workload: workload.name,
@@ -55,14 +61,34 @@ impl Row {
             disk_bytes: sample.disk_bytes,
             rss_bytes: sample.rss_bytes,
             sample,
-        }
+            windows,
+        })
     }
 }
 
+/// The window with the median throughput, with the worst pause of all windows.
+fn median(windows: &[Sample]) -> Option<Sample> {
+    let mut sorted = windows.to_vec();
+    sorted.sort_by(|a, b| a.events_per_s.total_cmp(&b.events_per_s));
+    let worst = sorted.iter().map(|sample| sample.max_us).fold(0.0, f64::max);
+    sorted.get(sorted.len() / 2).map(|sample| Sample { max_us: worst, ..*sample })
+}
+
 /// One line a row, so that two runs compare by line.
-pub fn json(rows: &[Row]) -> Result<String> {
-    let lines: Vec<_> = rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-    Ok(format!("[\n{}\n]\n", lines.join(",\n")))
+pub fn json(rows: &[Row], machine: &Machine) -> Result<String> {
+    let (caption, command) =
+        (serde_json::to_string(&machine.caption())?, serde_json::to_string(&machine.command)?);
+    Ok(format!(
+        "{{\n\"machine\": {caption},\n\"command\": {command},\n\"rows\": {},\n\"ratios\": {},\n\"pauses\": {}\n}}\n",
+        lines(rows)?,
+        lines(&ratios::ratios(rows))?,
+        lines(&ratios::pauses(rows))?,
+    ))
+}
+
+fn lines(items: &[impl Serialize]) -> Result<String> {
+    let lines: Vec<_> = items.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    Ok(format!("[\n{}\n]", lines.join(",\n")))
 }
 
 fn tenth(value: f64) -> f64 {
