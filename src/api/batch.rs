@@ -107,9 +107,7 @@ impl<T> BatchTicket<T> {
             let _ = finisher.settle(done);
         }
         let ran = std::mem::take(&mut self.ran);
-        let answers =
-            ran.into_iter().map(|(ran, done)| self.consumer.settle(&finisher, ran, done)).collect();
-        Batch { answers }
+        Batch { answers: self.consumer.settle_all(&finisher, ran) }
     }
 }
 

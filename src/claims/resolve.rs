@@ -107,8 +107,8 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             let claims = self.claims_under(*id)?;
-            if claims.is_empty() {
-                unknown.push(*id);
+            if claims.is_empty() && ids.len() > 1 {
+                unknown.push(*id); // of a duplicate, which it cannot be by its only id
             }
             for claim in claims {
                 if primaries.iter().all(|p| p.hash() != claim.hash()) {

@@ -8,6 +8,7 @@
 use super::clocks::Clocks;
 use super::group::Group;
 use super::mark::{self, Mark};
+use super::overlay::Overlay;
 use super::registry::Registry;
 use super::writer::Writer;
 use super::{Config, Engine};
@@ -44,6 +45,8 @@ pub(crate) struct Core {
     pub(crate) segment_last: [Seq; 2],
     /// All that was closed, and the open group: what handlers read.
     pub(crate) tip: Arc<Snapshot>,
+    /// Empty, with room for what the next event stages.
+    pub(crate) spare: Overlay,
     pub(crate) next_bucket: BucketId,
     pub(crate) next_run: RunId,
     pub(crate) next_results: u32,
@@ -102,6 +105,7 @@ impl Core {
             journal,
             segment_last: [seq; 2],
             tip: snapshot,
+            spare: Overlay::default(),
             next_bucket: mark.next_bucket,
             next_run: mark.next_run,
             next_results: mark.next_results,

@@ -12,6 +12,7 @@ use crate::base::ids::KeyspaceId;
 use crate::storage::batch::{Batch, Put};
 use crate::storage::db::Bounds;
 use crate::storage::merge::is_empty_range;
+use crate::storage::small::SmallBytes;
 use crate::storage::tables::TableId;
 
 /// Keys and values, as staged or as opened.
@@ -20,38 +21,51 @@ pub(crate) type Scanned = Vec<(Vec<u8>, Vec<u8>)>;
 /// Rows kept as a sorted list; an event of more keeps a tree.
 const FEW_ROWS: usize = 16;
 
+type SmallPut = Option<SmallBytes>;
+
+/// Keyspaces that a cleared overlay remembers.
+const SPACES_KEPT: usize = 8;
+
 /// The rows of one keyspace.
 #[derive(Debug)]
 enum Rows {
-    Few(Vec<(Vec<u8>, Put)>),
-    Many(BTreeMap<Vec<u8>, Put>),
+    Few(Vec<(SmallBytes, SmallPut)>),
+    Many(BTreeMap<SmallBytes, SmallPut>),
 }
 
 impl Rows {
-    fn insert(&mut self, key: Vec<u8>, put: Put) {
+    fn insert(&mut self, key: &[u8], put: SmallPut) {
         match self {
-            Self::Few(rows) => match rows.binary_search_by(|(k, _)| k.cmp(&key)) {
+            Self::Few(rows) => match rows.binary_search_by(|(k, _)| (**k).cmp(key)) {
                 Ok(i) => {
                     if let Some(row) = rows.get_mut(i) {
                         row.1 = put;
                     }
                 }
-                Err(i) if rows.len() < FEW_ROWS => rows.insert(i, (key, put)),
+                Err(i) if rows.len() < FEW_ROWS => rows.insert(i, (SmallBytes::new(key), put)),
                 Err(_) => {
                     let mut many: BTreeMap<_, _> = std::mem::take(rows).into_iter().collect();
-                    many.insert(key, put);
+                    many.insert(SmallBytes::new(key), put);
                     *self = Self::Many(many);
                 }
             },
             Self::Many(rows) => {
-                rows.insert(key, put);
+                rows.insert(SmallBytes::new(key), put);
             }
         }
     }
 
-    fn get(&self, key: &[u8]) -> Option<&Put> {
+    /// Lets its rows go, but not the room of a few.
+    fn clear(&mut self) {
         match self {
-            Self::Few(rows) => rows.iter().find(|(k, _)| k == key).map(|(_, put)| put),
+            Self::Few(rows) => rows.clear(),
+            Self::Many(_) => *self = Self::Few(Vec::new()),
+        }
+    }
+
+    fn get(&self, key: &[u8]) -> Option<&SmallPut> {
+        match self {
+            Self::Few(rows) => rows.iter().find(|(k, _)| **k == *key).map(|(_, put)| put),
             Self::Many(rows) => rows.get(key),
         }
     }
@@ -59,19 +73,19 @@ impl Rows {
     fn range(&self, bounds: Bounds<'_>) -> Vec<(Vec<u8>, Put)> {
         match self {
             Self::Few(rows) => {
-                let inside = |(key, _): &&(Vec<u8>, Put)| {
-                    std::ops::RangeBounds::contains(&bounds, key.as_slice())
+                let inside = |(key, _): &&(SmallBytes, SmallPut)| {
+                    std::ops::RangeBounds::contains(&bounds, &**key)
                 };
-                rows.iter().filter(inside).cloned().collect()
+                rows.iter().filter(inside).map(|(key, put)| own(key, put)).collect()
             }
             Self::Many(rows) => {
-                rows.range::<[u8], _>(bounds).map(|(k, put)| (k.clone(), put.clone())).collect()
+                rows.range::<[u8], _>(bounds).map(|(key, put)| own(key, put)).collect()
             }
         }
     }
 
     fn write(&self, table: TableId, batch: &mut Batch) {
-        let mut write = |key: &[u8], put: &Put| match put {
+        let mut write = |key: &[u8], put: &SmallPut| match put {
             Some(value) => batch.put(table, key, value),
             None => batch.remove(table, key),
         };
@@ -80,6 +94,10 @@ impl Rows {
             Self::Many(rows) => rows.iter().for_each(|(key, put)| write(key, put)),
         }
     }
+}
+
+fn own(key: &SmallBytes, put: &SmallPut) -> (Vec<u8>, Put) {
+    (key.to_vec(), put.as_ref().map(|value| value.to_vec()))
 }
 
 /// See the module.
@@ -91,13 +109,24 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    pub(crate) fn stage(&mut self, space: KeyspaceId, key: Vec<u8>, put: Put) {
-        let value_bytes = put.as_ref().map_or(0, Vec::len);
+    pub(crate) fn stage(&mut self, space: KeyspaceId, key: &[u8], put: Option<&[u8]>) {
+        let value_bytes = put.map_or(0, <[u8]>::len);
         self.bytes = self.bytes.saturating_add(key.len()).saturating_add(value_bytes);
+        let put = put.map(SmallBytes::new);
         match self.spaces.iter_mut().find(|(id, _)| *id == space) {
             Some((_, rows)) => rows.insert(key, put),
-            None => self.spaces.push((space, Rows::Few(vec![(key, put)]))),
+            None => self.spaces.push((space, Rows::Few(vec![(SmallBytes::new(key), put)]))),
         }
+    }
+
+    /// Empty again, with room for the next event, which most often writes to the same keyspaces.
+    pub(crate) fn cleared(mut self) -> Self {
+        self.bytes = 0;
+        if self.spaces.len() > SPACES_KEPT {
+            return Self::default();
+        }
+        self.spaces.iter_mut().for_each(|(_, rows)| rows.clear());
+        self
     }
 
     fn rows(&self, space: KeyspaceId) -> Option<&Rows> {
@@ -106,7 +135,7 @@ impl Overlay {
 
     /// The staged write of a key: `Some(None)` is a removal.
     pub(crate) fn get(&self, space: KeyspaceId, key: &[u8]) -> Option<Option<&[u8]>> {
-        self.rows(space)?.get(key).map(Option::as_deref)
+        self.rows(space)?.get(key).map(|put| put.as_ref().map(|value| &**value))
     }
 
     /// The staged writes between the bounds, in the scan's order.
@@ -210,7 +239,7 @@ mod tests {
         for i in 0..200_u32 {
             let key = (i * 37 % 61).to_be_bytes().to_vec();
             let put = (i % 5 != 0).then(|| vec![i as u8]);
-            overlay.stage(SPACE, key.clone(), put.clone());
+            overlay.stage(SPACE, &key, put.as_deref());
             model.insert(key, put);
             let mut batch = Batch::default();
             overlay.write(&mut batch);
@@ -273,7 +302,7 @@ mod tests {
             merged.extend(own.clone());
             let mut overlay = Overlay::default();
             for (key, value) in &own {
-                overlay.stage(SPACE, vec![*key], value.map(|v| vec![v]));
+                overlay.stage(SPACE, &[*key], value.map(|v| [v]).as_ref().map(|v| &v[..]));
             }
             let inside = merged.iter().filter(|(k, _)| (low..high).contains(k));
             let mut expected: Vec<_> =

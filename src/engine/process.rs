@@ -216,7 +216,8 @@ impl Engine {
         if !core.group.has_begun {
             self.begin_group(core);
         }
-        let stage = Stage::new(&core.tip, self.config.result_max_bytes);
+        let own = std::mem::take(&mut core.spare);
+        let stage = Stage::new(own, &core.tip, self.config.result_max_bytes);
         let (stage, value) = match catch_unwind(AssertUnwindSafe(|| handler(stage))) {
             Ok((stage, Ok(value))) => (stage, value),
             Ok((stage, Err(error))) => {
@@ -254,6 +255,7 @@ impl Engine {
         core.group.staged_bytes = core.group.staged_bytes.saturating_add(own.bytes());
         own.write(&mut core.group.batch);
         self.memtable.absorb(seq, core.group.batch.rows_from(from));
+        core.spare = own.cleared();
     }
 }
 

@@ -49,15 +49,8 @@ pub(crate) struct Staged {
 }
 
 impl<'g> Stage<'g> {
-    pub(crate) fn new(tip: &'g Snapshot, result_max_bytes: usize) -> Self {
-        Self {
-            own: Overlay::default(),
-            tip,
-            result: None,
-            result_max_bytes,
-            verdict: Verdict::Keep,
-            failed: None,
-        }
+    pub(crate) fn new(own: Overlay, tip: &'g Snapshot, result_max_bytes: usize) -> Self {
+        Self { own, tip, result: None, result_max_bytes, verdict: Verdict::Keep, failed: None }
     }
 
     /// Remembers the first error, so that the event fails with it.
@@ -91,14 +84,14 @@ impl<'g> Stage<'g> {
         let checked = self.check_put(&key, value.len());
         self.note(checked)?;
         let sealed = seal_value(space.id, &key, value);
-        self.own.stage(space.id, key, Some(sealed));
+        self.own.stage(space.id, &key, Some(&sealed));
         Ok(())
     }
 
     pub(crate) fn remove(&mut self, space: &Space, key: Vec<u8>) -> Result<(), Error> {
         let checked = self.check_put(&key, 0);
         self.note(checked)?;
-        self.own.stage(space.id, key, None);
+        self.own.stage(space.id, &key, None);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::Engine;
+use super::overlay::Overlay;
 use super::stage::Stage;
 use crate::base::error::{BoxError, Error};
 
@@ -56,7 +57,7 @@ impl Engine {
         let core = turn.core();
         core.ready(self)?;
         self.begin_group(core);
-        let stage = Stage::new(&core.tip, self.config.result_max_bytes);
+        let stage = Stage::new(Overlay::default(), &core.tip, self.config.result_max_bytes);
         let (stage, result) = match catch_unwind(AssertUnwindSafe(|| migrate(from, stage))) {
             Ok(ran) => ran,
             Err(panic) => {

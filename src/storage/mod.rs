@@ -16,6 +16,6 @@ pub(crate) mod memtable;
 pub(crate) mod merge;
 mod redb_file;
 mod shadow;
-mod small;
+pub(crate) mod small;
 pub(crate) mod snapshot;
 pub(crate) mod tables;

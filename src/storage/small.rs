@@ -12,13 +12,13 @@ const INLINE_BYTES: usize = 22;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) enum SmallBytes {
+pub(crate) enum SmallBytes {
     Inline { len: u8, bytes: [u8; INLINE_BYTES] },
     Heap(Box<[u8]>),
 }
 
 impl SmallBytes {
-    pub(super) fn new(from: &[u8]) -> Self {
+    pub(crate) fn new(from: &[u8]) -> Self {
         let mut bytes = [0; INLINE_BYTES];
         match (bytes.get_mut(..from.len()), u8::try_from(from.len())) {
             (Some(to), Ok(len)) => {

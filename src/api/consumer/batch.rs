@@ -7,13 +7,19 @@ use std::panic::resume_unwind;
 
 use super::super::batch::{Batch, BatchTicket};
 use super::super::event::Event;
+use super::super::finish::Finisher;
+use super::super::outcome::Outcome;
 use super::super::tx::Tx;
 use super::{Consumer, RanItem, in_tx};
 use crate::base::error::{BoxError, Error};
-use crate::engine::{Case, Delivery, Ran};
+use crate::base::sync::Arc;
+use crate::engine::{Case, Committed, Delivery, Done, Ran};
 
 /// How many deliveries are brought into the processor's caches ahead of their look-ups.
 const TOUCHED_AT_ONCE: usize = 1_024;
+
+/// What everybody who waits for a group is told.
+type GroupAnswer = Result<Arc<Committed>, Error>;
 
 /// How far a batch has come.
 struct BatchRun<T> {
@@ -43,9 +49,7 @@ impl Consumer {
     ) -> Batch<T> {
         let engine = self.inbox.engine();
         let run = self.run_batch(items, event, handler, true);
-        let finisher = self.finisher();
-        let settle = |(ran, done)| self.settle(&finisher, ran, done);
-        let answers = run.ran.into_iter().map(settle).collect();
+        let answers = self.settle_all(&self.finisher(), run.ran);
         engine.work_a_little();
         if let Some(panic) = run.panic {
             resume_unwind(panic);
@@ -103,6 +107,30 @@ impl Consumer {
             resume_unwind(panic);
         }
         ticket
+    }
+
+    /// Waits for the groups of a batch, each once: items of one group stand together.
+    pub(crate) fn settle_all<T>(
+        &self,
+        finisher: &Finisher,
+        ran: Vec<RanItem<T>>,
+    ) -> Vec<Result<Outcome<T>, Error>> {
+        let engine = self.inbox.engine();
+        let mut last: Option<(Arc<Done>, GroupAnswer)> = None;
+        let mut answers = Vec::with_capacity(ran.len());
+        for (ran, done) in ran {
+            if let Some(done) = &done
+                && last.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, done))
+            {
+                last = Some((done.clone(), engine.wait(done)));
+            }
+            let committed = match (&done, &last) {
+                (Some(_), Some((_, answer))) => answer.as_deref().map(Some).map_err(Error::clone),
+                _ => Ok(None),
+            };
+            answers.push(self.answer(finisher, ran, committed));
+        }
+        answers
     }
 
     fn run_batch<M, T>(

@@ -19,7 +19,8 @@ use crate::base::ids::IdHash;
 use crate::base::limits::ALIASES_MAX;
 use crate::base::sync::Arc;
 use crate::engine::{
-    Case, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Ran, Stage,
+    Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Ran,
+    Stage,
 };
 
 /// A named logical handler: the scope in which an event is handled once.
@@ -206,11 +207,20 @@ impl Consumer {
         done: Option<Arc<Done>>,
     ) -> Result<Outcome<T>, Error> {
         let committed = done.map(|done| self.inbox.engine().wait(&done)).transpose();
+        self.answer(finisher, ran, committed.as_ref().map(Option::as_deref).map_err(Error::clone))
+    }
+
+    fn answer<T>(
+        &self,
+        finisher: &Finisher,
+        ran: Ran<T>,
+        committed: Result<Option<&Committed>, Error>,
+    ) -> Result<Outcome<T>, Error> {
         match (ran, committed) {
             (Ran::Panicked(panic), _) => resume_unwind(panic),
             (_, Err(error)) => Err(self.count_error(error)),
             (Ran::Failed(error), Ok(_)) => Err(self.count_error(error)),
-            (Ran::Draft(draft), Ok(committed)) => finisher.finish(draft, committed.as_deref()),
+            (Ran::Draft(draft), Ok(committed)) => finisher.finish(draft, committed),
         }
     }
 
