@@ -32,6 +32,7 @@ use crate::storage::journal::Prepared;
 use crate::storage::tables::TableId;
 
 /// A group turned into rows, and what to tell the image once they are durable.
+#[derive(Debug)]
 struct Sealed {
     /// All its rows, in the order in which they were staged.
     batch: Batch,
@@ -43,6 +44,7 @@ struct Sealed {
 }
 
 /// A closed group whose record is ready to be written.
+#[derive(Debug)]
 pub(crate) struct Takeoff {
     prepared: Prepared,
     sealed: Sealed,

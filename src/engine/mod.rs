@@ -65,7 +65,7 @@ use flight::Flight;
 use maintenance::Maintenance;
 use registry::Registry;
 use slot::Slot;
-use threads::{Bell, Threads};
+use threads::{Bell, Handover, Threads};
 use writer::Writer;
 
 /// The class of every consumer that has no retention of its own.
@@ -116,6 +116,7 @@ pub(crate) struct Engine {
     pub(crate) views: query::Views,
     maintenance_bell: Bell,
     sync_bell: Bell,
+    handover: Handover,
     checkpoint_bell: Bell,
     threads: Threads,
     opened_us: u64,
@@ -183,6 +184,7 @@ impl Engine {
             views: query::Views::default(),
             maintenance_bell: Bell::default(),
             sync_bell: Bell::default(),
+            handover: Handover::default(),
             checkpoint_bell: Bell::default(),
             threads: Threads::default(),
             opened_us,

@@ -2,14 +2,16 @@
 //! that syncs what tickets left open.
 //!
 //! Owns their start, their bells and their end. What must hold: J1. A bell rung while its thread is
-//! busy is heard afterwards. J2. No thread outlives the store, nor keeps it from being dropped.
+//! busy is heard afterwards. J2. No thread outlives the store, nor keeps it from being dropped. J3. A group
+//! that was handed over lands: the sync thread ends only when there is none, and takes none afterwards.
 
 use std::time::Duration;
 
 use super::Engine;
+use super::commit::Takeoff;
 use super::group::{Committed, Done, Waited};
 use crate::base::error::Error;
-use crate::base::sync::{Arc, Condvar, Mutex, thread};
+use crate::base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering, thread};
 
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 enum Call {
@@ -59,6 +61,44 @@ impl Bell {
     }
 }
 
+/// A closed group on its way to the sync thread.
+#[derive(Debug, Default)]
+pub(crate) struct Handover {
+    waiting: Mutex<Option<Takeoff>>,
+    /// Whether the sync thread takes it. Changed only under the lock of `waiting`.
+    is_open: AtomicBool,
+}
+
+impl Handover {
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::SeqCst)
+    }
+
+    /// Leaves a group to the sync thread, who is to be called then; gives it back if there is no such thread.
+    pub(crate) fn give(&self, takeoff: Takeoff) -> Option<Takeoff> {
+        let mut waiting = self.waiting.lock();
+        if !self.is_open() {
+            return Some(takeoff);
+        }
+        debug_assert!(waiting.is_none(), "one group flies at a time");
+        *waiting = Some(takeoff);
+        None
+    }
+
+    fn take(&self) -> Option<Takeoff> {
+        self.waiting.lock().take()
+    }
+
+    /// Takes no more, unless a group is waiting: then false.
+    fn end(&self) -> bool {
+        let waiting = self.waiting.lock();
+        if waiting.is_none() {
+            self.is_open.store(false, Ordering::SeqCst);
+        }
+        waiting.is_none()
+    }
+}
+
 /// The handles to join at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
@@ -100,17 +140,24 @@ impl Engine {
         self.maintenance_bell.ring();
     }
 
-    /// Starts the thread that closes groups which only tickets wait for.
+    /// Starts the thread that makes groups durable which only tickets wait for.
     pub(crate) fn start_sync_thread(self: &Arc<Self>) {
         let mut started = self.threads.sync_started.lock();
         if *started || !self.config.threads {
             return;
         }
         *started = true;
+        self.handover.is_open.store(true, Ordering::SeqCst);
         let engine = self.clone();
         let handle = thread::spawn(move || {
-            while engine.sync_bell.wait(None) {
-                engine.sync_open_group();
+            loop {
+                let goes_on = engine.sync_bell.wait(None);
+                while let Some(takeoff) = engine.handover.take() {
+                    engine.land_and_lead(takeoff);
+                }
+                if !goes_on && engine.handover.end() {
+                    return;
+                }
             }
         });
         self.threads.handles.lock().push(handle);

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::Engine;
+use super::commit::Takeoff;
 use super::core::Core;
 use super::group::Done;
 use crate::base::error::Error;
@@ -66,56 +67,86 @@ impl<'e> Turn<'e> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let engine = self.engine;
-        let mut parked = self.core.take().and_then(|core| engine.end_turn(core));
-        for _ in 0..LEADS {
-            let Some(_) = parked else { return };
-            // If the slot cannot be had, those who wait were answered with the reason.
-            let Ok(mut turn) = engine.turn(None) else { return };
-            parked = turn.core.take().and_then(|core| engine.end_turn(core));
-        }
-        if let Some(parked) = parked
-            && !parked.lead()
-        {
-            engine.sync_open_group();
+        if let Some(core) = self.core.take() {
+            let parked = self.engine.end_turn(core);
+            self.engine.lead(parked);
         }
     }
 }
 
 impl Engine {
-    /// Gives the slot up and, if the open group is to be closed now, makes it durable; returns the group
-    /// that waits to be closed then.
+    /// Makes a closed group durable, and those that waited behind it.
+    pub(crate) fn land_and_lead(&self, takeoff: Takeoff) {
+        let parked = self.land_or_crash(takeoff);
+        if self.flight.has_crashed() {
+            drop(self.turn(None));
+        }
+        self.lead(parked);
+    }
+
+    /// Closes groups that waited for one to land.
+    fn lead(&self, mut parked: Option<Arc<Done>>) {
+        for _ in 0..LEADS {
+            if parked.is_none() {
+                return;
+            }
+            // If the slot cannot be had, those who wait were answered with the reason.
+            let Ok(mut turn) = self.turn(None) else { return };
+            parked = turn.core.take().and_then(|core| self.end_turn(core));
+        }
+        if let Some(parked) = parked
+            && !parked.lead()
+        {
+            self.sync_open_group();
+        }
+    }
+
+    /// Gives the slot up and, if the open group is to be closed now, makes it durable or leaves that to
+    /// the sync thread; returns the group that waits to be closed then.
     fn end_turn<'e>(&'e self, mut core: MutexGuard<'e, Core>) -> Option<Arc<Done>> {
+        let is_wanted = core.group.done.is_wanted();
         let mut takeoff = None;
         if !core.group.is_dirty() {
             core.group.events = 0; // repeats alone, which no commit will count
             core.group.has_begun = false; // what the next reads from is fixed anew
         } else if core.group.is_full() {
             takeoff = self.close_group(&mut core);
-        } else if !core.group.done.is_wanted() {
-            self.wake_sync_thread();
+        } else if !is_wanted && !self.handover.is_open() {
+            // The next call, or who waits for a ticket, will close it.
         } else if !self.flight.park(&core.group.done) {
-            // Somebody behind us will add to the group and then stand here himself.
-            drop(core);
-            if self.slot.pass(&*self.clock) {
-                return None;
+            if is_wanted {
+                // Somebody behind us will add to the group and then stand here himself.
+                drop(core);
+                if self.slot.pass(&*self.clock) {
+                    return None;
+                }
+                core = self.core.lock();
             }
-            core = self.core.lock();
             takeoff = self.close_group(&mut core);
         }
-        let mut landed = Ok(None);
+        let mut parked = None;
         if let Some(heavy) = takeoff.take_if(|takeoff| !takeoff.may_fly()) {
-            landed = self.land(heavy);
+            parked = self.land_or_crash(heavy);
         }
+        let flies = takeoff.is_some();
+        let mine = if is_wanted { takeoff } else { takeoff.and_then(|t| self.handover.give(t)) };
         drop(core);
         self.slot.release(&*self.clock);
-        if let Some(takeoff) = takeoff {
-            landed = self.land(takeoff);
+        match mine {
+            Some(takeoff) => parked = self.land_or_crash(takeoff),
+            None if flies => self.wake_sync_thread(),
+            None => {}
         }
-        landed.unwrap_or_else(|crashed| {
-            self.flight.crashed(crashed);
+        if self.flight.has_crashed() {
             // Recovering answers everybody who waits for the group, or says why it cannot.
             drop(self.turn(None));
+        }
+        parked
+    }
+
+    fn land_or_crash(&self, takeoff: Takeoff) -> Option<Arc<Done>> {
+        self.land(takeoff).unwrap_or_else(|crashed| {
+            self.flight.crashed(crashed);
             None
         })
     }
