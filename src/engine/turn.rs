@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::Engine;
 use super::commit::Takeoff;
 use super::core::Core;
+use super::flight::Crashed;
 use super::group::Done;
 use crate::base::error::Error;
 use crate::base::sync::{Arc, MutexGuard};
@@ -77,10 +78,8 @@ impl Drop for Turn<'_> {
 impl Engine {
     /// Makes a closed group durable, and those that waited behind it.
     pub(crate) fn land_and_lead(&self, takeoff: Takeoff) {
-        let parked = self.land_or_crash(takeoff);
-        if self.flight.has_crashed() {
-            drop(self.turn(None));
-        }
+        let landed = self.land(takeoff);
+        let parked = self.after(landed);
         self.lead(parked);
     }
 
@@ -124,29 +123,28 @@ impl Engine {
             }
             takeoff = self.close_group(&mut core);
         }
-        let mut parked = None;
+        let mut landed = Ok(None);
         if let Some(heavy) = takeoff.take_if(|takeoff| !takeoff.may_fly()) {
-            parked = self.land_or_crash(heavy);
+            landed = self.land(heavy);
         }
         let flies = takeoff.is_some();
         let mine = if is_wanted { takeoff } else { takeoff.and_then(|t| self.handover.give(t)) };
         drop(core);
         self.slot.release(&*self.clock);
         match mine {
-            Some(takeoff) => parked = self.land_or_crash(takeoff),
+            Some(takeoff) => landed = self.land(takeoff),
             None if flies => self.wake_sync_thread(),
             None => {}
         }
-        if self.flight.has_crashed() {
-            // Recovering answers everybody who waits for the group, or says why it cannot.
-            drop(self.turn(None));
-        }
-        parked
+        self.after(landed)
     }
 
-    fn land_or_crash(&self, takeoff: Takeoff) -> Option<Arc<Done>> {
-        self.land(takeoff).unwrap_or_else(|crashed| {
+    /// After a group has landed, or crashed; the slot was given up.
+    fn after(&self, landed: Result<Option<Arc<Done>>, Crashed>) -> Option<Arc<Done>> {
+        landed.unwrap_or_else(|crashed| {
             self.flight.crashed(crashed);
+            // Recovering answers everybody who waits for the group, or says why it cannot.
+            drop(self.turn(None));
             None
         })
     }
