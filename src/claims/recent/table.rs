@@ -199,8 +199,28 @@ impl Table {
     }
 
     /// All rows, in the order in which they came.
+    #[cfg(any(test, feature = "testkit"))]
     pub(crate) fn rows(&self) -> impl Iterator<Item = Hit> + '_ {
         self.entries.iter().map(|entry| self.unpack(entry))
+    }
+
+    /// Number, bucket and hash of every row, in the order in which they came.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (u32, BucketId, IdHash)> + '_ {
+        // The claims of a packed row come one after the other.
+        let mut known = None;
+        (0..).zip(self.entries.iter()).map(move |(number, entry)| {
+            let bucket = match known {
+                Some((meta, bucket)) if meta == entry.meta => bucket,
+                _ => self.owners[self.metas.get(entry.meta).owner as usize].0,
+            };
+            known = Some((entry.meta, bucket));
+            (number, bucket, whole(entry.hash))
+        })
+    }
+
+    /// The row that `keys` gave this number.
+    pub(super) fn row(&self, number: u32) -> Hit {
+        self.unpack(&self.entries.get(number))
     }
 
     fn pack(&mut self, meta: u32, claim: &RecentClaim) -> Entry {

@@ -163,13 +163,10 @@ impl Engine {
             }
             Task::Freeze => self.state.write().recent.rotate(),
             Task::Seal { through } => {
-                let (tables, tombstones) = {
-                    let state = self.state.read();
-                    (state.recent.frozen_through(through), state.tombstones.clone())
-                };
+                let tables = self.state.read().recent.frozen_through(through);
                 let epoch = work.epoch.unwrap_or_default();
                 let next_run = || self.next_run();
-                work.build = Some(Build::seal(&tables, through, &tombstones, epoch, next_run));
+                work.build = Some(Build::seal(tables, through, epoch, next_run));
             }
             Task::Merge { bucket, inputs } => {
                 let name = RunName { epoch: work.epoch.unwrap_or_default(), id: self.next_run() };
