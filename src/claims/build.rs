@@ -271,3 +271,6 @@ fn seal_rows(
     }
     builder.push_same(&mut same)
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ mod gather;
 mod index;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use aggregate::{Aggregate, Aggregates};
 pub(crate) use gather::{Gathered, count_rows};
