@@ -122,6 +122,12 @@ impl Build {
         Self { source, outputs, parts, writing: None, bench: Workbench::default() }
     }
 
+    /// Whether it builds from runs.
+    #[cfg(test)]
+    pub(crate) fn is_merge(&self) -> bool {
+        matches!(self.source, Source::Runs { .. })
+    }
+
     /// Whether a partition waits to be written.
     pub(crate) fn is_writing(&self) -> bool {
         self.writing.is_some()

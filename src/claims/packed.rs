@@ -141,6 +141,7 @@ impl Iterator for Chunks<'_> {
 }
 
 /// Reads one chunk: its row with that part of the claims which it carries.
+#[cfg(any(test, feature = "testkit"))]
 pub(crate) fn decode(chunk: &[u8]) -> Result<PackedRow, Malformed> {
     let mut row = PackedRow::default();
     decode_into(chunk, &mut row)?;

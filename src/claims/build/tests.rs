@@ -1,7 +1,7 @@
 //! Sealing and merging as a whole: what is built, and that it is built of all there was.
 
 use super::*;
-use crate::base::ids::{IdHash, Place};
+use crate::base::ids::Place;
 use crate::claims::recent::tests::plain_row;
 use crate::claims::recent::{Recent, rows_of};
 use crate::storage::db::Db;
@@ -99,18 +99,4 @@ fn bd4_a_partition_that_is_not_what_was_counted_is_an_error() {
         assert!(error.is_invalid(), "{error}");
         assert!(!build.is_whole());
     }
-}
-
-/// What a count, not a stretch, missed would leave a partition out; the run is then not whole.
-#[test]
-fn bd4_a_build_whose_last_partition_is_missing_is_not_whole() {
-    let (db, tables) = (database(), tables(3));
-    let mut build = seal(&tables, 4);
-    build.parts.pop_back();
-    while build.prepare(&snapshot(&db), &Tombstones::default()).unwrap() {
-        build.written();
-    }
-    assert!(!build.is_whole());
-    let hit = rows_of(&tables).next().unwrap();
-    assert_ne!(hit.row.hash, IdHash(0));
 }

@@ -10,6 +10,8 @@
 
 mod publish;
 mod slice;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::time::Duration;
