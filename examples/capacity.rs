@@ -74,7 +74,6 @@ impl Store {
         let inbox = Inbox::builder(Retention::at_least(RETENTION))
             .clock(clock.clone())
             .cache_bytes(16 << 20)
-            .recent_max_claims(std::env::var("RECENT").map_or(1 << 20, |n| n.parse().unwrap()))
             .open(dir)?;
         let (consumer, counters) = (inbox.consumer("capacity")?, inbox.map("counters")?);
         Ok(Self { inbox, consumer, counters, clock, claims })

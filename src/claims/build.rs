@@ -61,8 +61,6 @@ pub(crate) struct Build {
     outputs: Vec<Output>,
     parts: VecDeque<Part>,
     writing: Option<(usize, PreparedPartition)>,
-    /// Memory that the next partition is prepared in.
-    bench: Workbench,
 }
 
 /// What a finished building changes.
@@ -98,7 +96,7 @@ impl Build {
             outputs.push(Output { bucket, name, first, last, partitions, done });
         }
         let source = Source::Recent { through, aggregates, tables };
-        Self { source, outputs, parts, writing: None, bench: Workbench::default() }
+        Self { source, outputs, parts, writing: None }
     }
 
     /// Begins to merge runs of one bucket.
@@ -119,11 +117,10 @@ impl Build {
         };
         let parts = (0..partitions).map(|index| Part { output: 0, index, rows }).collect();
         let (source, outputs) = (Source::Runs { inputs }, vec![output]);
-        Self { source, outputs, parts, writing: None, bench: Workbench::default() }
+        Self { source, outputs, parts, writing: None }
     }
 
     /// Whether it builds from runs.
-    #[cfg(test)]
     pub(crate) fn is_merge(&self) -> bool {
         matches!(self.source, Source::Runs { .. })
     }
@@ -133,16 +130,18 @@ impl Build {
         self.writing.is_some()
     }
 
-    /// Prepares the next partition, outside the write slot; false if none is left.
+    /// Prepares the next partition, outside the write slot, in the memory of `bench`; false if none
+    /// is left.
     pub(crate) fn prepare(
         &mut self,
         snapshot: &Snapshot,
         tombstones: &Tombstones,
+        bench: &mut Workbench,
     ) -> Result<bool, Error> {
         let Some(part) = self.parts.pop_front() else { return Ok(false) };
         let Some(output) = self.outputs.get(part.output) else { return Ok(false) };
-        let bench = std::mem::take(&mut self.bench);
         let place = (part.index, output.partitions);
+        let bench = std::mem::take(bench);
         let mut builder = PartitionBuilder::new(output.name, place, part.rows, bench);
         match &self.source {
             Source::Recent { tables, .. } => {
@@ -180,14 +179,14 @@ impl Build {
         }
     }
 
-    /// Notes that the prepared partition is in the database.
-    pub(crate) fn written(&mut self) {
+    /// Notes that the prepared partition is in the database; `bench` gets its memory back.
+    pub(crate) fn written(&mut self, bench: &mut Workbench) {
         if let Some((output, prepared)) = self.writing.take()
             && let Some(output) = self.outputs.get_mut(output)
         {
-            let (meta, filter, bench) = prepared.finish();
+            let (meta, filter, used) = prepared.finish();
             output.done.push((meta, filter));
-            self.bench = bench;
+            *bench = used;
         }
     }
 

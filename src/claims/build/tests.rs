@@ -38,11 +38,12 @@ fn seal(tables: &[Arc<Table>], through: u64) -> Build {
 
 /// Builds to the end; the runs, one for each output.
 fn built(db: &Db, mut build: Build, tombstones: &Tombstones) -> Vec<Arc<Run>> {
-    while build.prepare(&snapshot(db), tombstones).unwrap() {
+    let mut bench = Workbench::default();
+    while build.prepare(&snapshot(db), tombstones, &mut bench).unwrap() {
         let txn = db.write(false).unwrap();
         assert!(build.write(&txn, || true).unwrap());
         txn.commit().unwrap();
-        build.written();
+        build.written(&mut bench);
     }
     assert!(build.is_whole());
     let run = |output: Output| {
@@ -93,9 +94,10 @@ fn bd4_a_partition_that_is_not_what_was_counted_is_an_error() {
     for change in [-1, 1] {
         let mut build = seal(&tables, 4);
         let part = build.parts.front_mut().unwrap();
+        let none = Tombstones::default();
         assert_eq!(part.rows, 3000);
         part.rows = part.rows.checked_add_signed(change).unwrap();
-        let error = build.prepare(&snapshot(&db), &Tombstones::default()).unwrap_err();
+        let error = build.prepare(&snapshot(&db), &none, &mut Workbench::default()).unwrap_err();
         assert!(error.is_invalid(), "{error}");
         assert!(!build.is_whole());
     }

@@ -8,9 +8,12 @@ use crate::api::inbox::Inbox;
 use crate::base::sync::Arc;
 use crate::claims::policy::{Retention, hours};
 
+fn event(n: &u64) -> Event<'_> {
+    Event::unchecked(EventId::bytes(&n.to_be_bytes()).unwrap())
+}
+
 fn deliver(consumer: &Consumer, numbers: std::ops::Range<u64>) -> (usize, usize) {
     let numbers: Vec<u64> = numbers.collect();
-    let event = |n: &u64| Event::unchecked(EventId::bytes(&n.to_be_bytes()).unwrap());
     let batch = consumer.process_batch(&numbers, event, |_, _| Ok(()));
     let outcomes: Vec<_> = batch.into_iter().map(Result::unwrap).collect();
     let applied = outcomes.iter().filter(|o| o.is_applied()).count();
