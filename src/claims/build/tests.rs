@@ -61,7 +61,7 @@ fn rows(db: &Db, run: &Run) -> Vec<ClaimRow> {
 /// Two partitions in one bucket and one in the other; a merge of both runs, in two partitions again.
 #[test]
 fn bd4_a_seal_and_a_merge_hold_every_row_that_no_tombstone_hides() {
-    let (db, tables) = (database(), tables(130));
+    let (db, tables) = (database(), tables(70));
     let mut naive: Vec<_> = rows_of(&tables).collect();
     naive.sort_by_key(|hit| hit.row.hash);
     let at = |n: usize| (naive[n].row.hash, naive[n].position);
@@ -69,7 +69,7 @@ fn bd4_a_seal_and_a_merge_hold_every_row_that_no_tombstone_hides() {
     let mut tombstones = Tombstones::default();
     tombstones.insert(hidden.0, (hidden.1.0, Place(hidden.1.1.0 + 1)));
     tombstones.insert(kept, (seq, place));
-    let runs = built(&db, seal(&tables, 131), &tombstones);
+    let runs = built(&db, seal(&tables, 71), &tombstones);
     for (run, (bucket, partitions)) in runs.iter().zip([(1, 2), (2, 1)]) {
         let of_bucket = naive.iter().filter(|hit| hit.bucket == BucketId(bucket));
         let stored = of_bucket.map(|hit| hit.row).filter(|row| row.hash != hidden.0);
