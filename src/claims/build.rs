@@ -4,16 +4,17 @@
 //! BD1. Nothing built is seen before the commit that publishes it; a crash leaves tables whose names
 //!     say that no catalogue knows them. BD2. A row that a tombstone hides, given where its source
 //!     stands, is left out; a tombstone that comes later hides the output too, since its last group lies before.
-//! BD3. Memory holds the rows of one partition, and of a seal once all its recent rows.
+//! BD3. Memory holds one partition: its encoded rows, and of a seal where its rows lie.
+//! BD4. What was counted when a seal began is what is sealed; anything else is an error.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::catalogue::{Bucket, Catalogue, Change};
-use super::recent::{Aggregates, Table, aggregates_of, rows_of};
+use super::recent::{Aggregates, Gathered, Table, aggregates_of, count_rows};
 use super::row::ClaimRow;
 use super::run::{
-    Filter, PartitionMeta, PreparedPartition, Progress, Run, RunMeta, RunName, merge_rows,
-    partitions_for, split_rows,
+    Filter, PartitionBuilder, PartitionMeta, PreparedPartition, Progress, Run, RunMeta, RunName,
+    Workbench, merge_rows, partition_of, partitions_for, range_of,
 };
 use super::state::{Standing, Tombstones, hidden_by};
 use crate::base::canary::planted;
@@ -29,7 +30,7 @@ const STEP_BYTES: usize = 128 << 10;
 /// Where the rows of a building come from.
 #[derive(Debug)]
 enum Source {
-    Recent { through: Seq, aggregates: Aggregates },
+    Recent { through: Seq, aggregates: Aggregates, tables: Vec<Arc<Table>> },
     Runs { inputs: Vec<Arc<Run>> },
 }
 
@@ -38,8 +39,8 @@ enum Source {
 struct Part {
     output: usize,
     index: u32,
-    /// Rows of a seal; a merge reads its own.
-    rows: Vec<ClaimRow>,
+    /// Of a seal, as many as there are; of a merge, about so many.
+    rows: usize,
 }
 
 /// A run being built.
@@ -77,38 +78,35 @@ pub(crate) struct Built {
 impl Build {
     /// Begins to seal the frozen tables, which end at `through`.
     pub(crate) fn seal(
-        tables: &[Arc<Table>],
+        tables: Vec<Arc<Table>>,
         through: Seq,
-        tombstones: &Tombstones,
         epoch: Epoch,
         mut next_run: impl FnMut() -> RunId,
     ) -> Self {
         let first = tables.first().map(|t| t.first_seq()).unwrap_or(through);
-        let mut by_bucket: BTreeMap<BucketId, Vec<ClaimRow>> = BTreeMap::new();
-        for hit in rows_of(tables) {
-            if !hidden_by(tombstones, &hit.row, Standing::At(hit.position)) {
-                by_bucket.entry(hit.bucket).or_default().push(hit.row);
-            }
-        }
+        let aggregates = aggregates_of(&tables);
         let mut outputs = Vec::new();
         let mut parts = VecDeque::new();
-        for (bucket, rows) in by_bucket {
-            let partitions = partitions_for(rows.len() as u64);
+        for (bucket, counts) in count_parts(&tables, &aggregates) {
             let name = RunName { epoch, id: next_run() };
-            for (index, rows) in (0..).zip(split_rows(&rows, partitions)) {
-                parts.push_back(Part { output: outputs.len(), index, rows });
-            }
+            let output = outputs.len();
+            let partitions = u32::try_from(counts.len()).unwrap_or(u32::MAX);
+            parts.extend((0..).zip(counts).map(|(index, rows)| Part { output, index, rows }));
             let (last, done) = (through, Vec::new());
             outputs.push(Output { bucket, name, first, last, partitions, done });
         }
-        let source = Source::Recent { through, aggregates: aggregates_of(tables) };
+        let source = Source::Recent { through, aggregates, tables };
         Self { source, outputs, parts, writing: None }
     }
 
     /// Begins to merge runs of one bucket.
     pub(crate) fn merge(bucket: BucketId, inputs: Vec<Arc<Run>>, name: RunName) -> Self {
         let metas = || inputs.iter().map(|run| run.meta());
-        let partitions = partitions_for(metas().map(|m| m.claims).sum());
+        let claims = metas().map(|m| m.claims).sum();
+        let partitions = partitions_for(claims);
+        // A little more than an even share, as hashes come out.
+        let share = usize::try_from(claims / u64::from(partitions)).unwrap_or(usize::MAX);
+        let rows = share.saturating_add(share / 32).saturating_add(64);
         let output = Output {
             bucket,
             name,
@@ -117,9 +115,14 @@ impl Build {
             partitions,
             done: Vec::new(),
         };
-        let parts = (0..partitions).map(|index| Part { output: 0, index, rows: Vec::new() });
-        let parts = parts.collect();
-        Self { source: Source::Runs { inputs }, outputs: vec![output], parts, writing: None }
+        let parts = (0..partitions).map(|index| Part { output: 0, index, rows }).collect();
+        let (source, outputs) = (Source::Runs { inputs }, vec![output]);
+        Self { source, outputs, parts, writing: None }
+    }
+
+    /// Whether it builds from runs.
+    pub(crate) fn is_merge(&self) -> bool {
+        matches!(self.source, Source::Runs { .. })
     }
 
     /// Whether a partition waits to be written.
@@ -127,25 +130,33 @@ impl Build {
         self.writing.is_some()
     }
 
-    /// Prepares the next partition, outside the write slot; false if none is left.
+    /// Prepares the next partition, outside the write slot, in the memory of `bench`; false if none
+    /// is left.
     pub(crate) fn prepare(
         &mut self,
         snapshot: &Snapshot,
         tombstones: &Tombstones,
+        bench: &mut Workbench,
     ) -> Result<bool, Error> {
         let Some(part) = self.parts.pop_front() else { return Ok(false) };
         let Some(output) = self.outputs.get(part.output) else { return Ok(false) };
-        let rows = match &self.source {
-            Source::Recent { .. } => part.rows,
+        let place = (part.index, output.partitions);
+        let bench = std::mem::take(bench);
+        let mut builder = PartitionBuilder::new(output.name, place, part.rows, bench);
+        match &self.source {
+            Source::Recent { tables, .. } => {
+                let rows = Gathered::new(tables, output.bucket, range_of(place), part.rows)?;
+                seal_rows(&rows, tombstones, &mut builder)?;
+            }
             Source::Runs { inputs } => {
                 let hidden = |row: &ClaimRow, last: Seq| {
                     hidden_by(tombstones, row, Standing::InRunThrough(last))
                         && !planted("merge-brings-a-forgotten-claim-back")
                 };
-                merge_rows(snapshot, inputs, part.index, output.partitions, &hidden)?
+                merge_rows(snapshot, inputs, place, &hidden, &mut builder)?;
             }
-        };
-        let prepared = PreparedPartition::new(output.name, part.index, output.partitions, &rows)?;
+        }
+        let prepared = builder.finish();
         self.writing = Some((part.output, prepared));
         Ok(true)
     }
@@ -168,12 +179,14 @@ impl Build {
         }
     }
 
-    /// Notes that the prepared partition is in the database.
-    pub(crate) fn written(&mut self) {
+    /// Notes that the prepared partition is in the database; `bench` gets its memory back.
+    pub(crate) fn written(&mut self, bench: &mut Workbench) {
         if let Some((output, prepared)) = self.writing.take()
             && let Some(output) = self.outputs.get_mut(output)
         {
-            output.done.push(prepared.finish());
+            let (meta, filter, used) = prepared.finish();
+            output.done.push((meta, filter));
+            *bench = used;
         }
     }
 
@@ -204,7 +217,7 @@ impl Build {
         let mut sealed_through = None;
         let mut garbage = Vec::new();
         match self.source {
-            Source::Recent { through, aggregates } => {
+            Source::Recent { through, aggregates, tables: _ } => {
                 for (id, scopes) in aggregates {
                     let Some(stored) = catalogue.buckets.get(&id) else { continue };
                     let bucket = changed.entry(id).or_insert_with(|| stored.clone());
@@ -228,3 +241,41 @@ impl Build {
         Built { change, runs, sealed_through, rows, garbage }
     }
 }
+
+/// How many rows each partition of each bucket gets.
+fn count_parts(tables: &[Arc<Table>], sums: &Aggregates) -> BTreeMap<BucketId, Vec<usize>> {
+    let mut counts: BTreeMap<BucketId, Vec<usize>> = BTreeMap::new();
+    for (bucket, scopes) in sums {
+        let rows = scopes.values().map(|sum| sum.claims.saturating_add(sum.aliases)).sum();
+        counts.insert(*bucket, vec![0; partitions_for(rows) as usize]);
+    }
+    count_rows(tables, |bucket, hash| {
+        let of_bucket = counts.entry(bucket).or_insert_with(|| vec![0]);
+        let partitions = u32::try_from(of_bucket.len()).unwrap_or(u32::MAX);
+        if let Some(count) = of_bucket.get_mut(partition_of(hash, partitions) as usize) {
+            *count = count.saturating_add(1);
+        }
+    });
+    counts
+}
+
+/// Gives `builder` the rows that no tombstone hides.
+fn seal_rows(
+    rows: &Gathered<'_>,
+    tombstones: &Tombstones,
+    builder: &mut PartitionBuilder,
+) -> Result<(), Error> {
+    let mut same: Vec<ClaimRow> = Vec::new();
+    for hit in rows.hits() {
+        if same.last().is_some_and(|row| row.hash != hit.row.hash) {
+            builder.push_same(&mut same)?;
+        }
+        if !hidden_by(tombstones, &hit.row, Standing::At(hit.position)) {
+            same.push(hit.row);
+        }
+    }
+    builder.push_same(&mut same)
+}
+
+#[cfg(test)]
+mod tests;

@@ -67,7 +67,7 @@ const PLACE: u8 = 1 << 6;
 const UNUSED: u8 = 1 << 7;
 
 /// A group's claims of one retention class.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PackedRow {
     pub(crate) bucket: BucketId,
     pub(crate) class: ClassId,
@@ -141,18 +141,26 @@ impl Iterator for Chunks<'_> {
 }
 
 /// Reads one chunk: its row with that part of the claims which it carries.
+#[cfg(any(test, feature = "testkit"))]
 pub(crate) fn decode(chunk: &[u8]) -> Result<PackedRow, Malformed> {
+    let mut row = PackedRow::default();
+    decode_into(chunk, &mut row)?;
+    Ok(row)
+}
+
+/// As `decode`, in the memory that `row` has; what it says is replaced. After an error it says
+/// nothing that may be used.
+pub(crate) fn decode_into(chunk: &[u8], row: &mut PackedRow) -> Result<(), Malformed> {
     let mut r = Reader::new(unseal(chunk)?);
     if r.u8()? != VERSION {
         return Err(Malformed("unknown version of a packed row"));
     }
-    let mut row = PackedRow {
-        bucket: BucketId(r.varint()?),
-        class: ClassId(narrow(r.varint()?)?),
-        at: StoreMs(r.varint()?),
-        wall: WallMs(unzigzag(r.varint()?)),
-        claims: Vec::with_capacity(r.remaining() / 24 + 1),
-    };
+    row.bucket = BucketId(r.varint()?);
+    row.class = ClassId(narrow(r.varint()?)?);
+    row.at = StoreMs(r.varint()?);
+    row.wall = WallMs(unzigzag(r.varint()?));
+    row.claims.clear();
+    row.claims.reserve(r.remaining() / 24 + 1);
     if r.is_empty() {
         return Err(Malformed("packed row without claims"));
     }
@@ -160,7 +168,7 @@ pub(crate) fn decode(chunk: &[u8]) -> Result<PackedRow, Malformed> {
     while !r.is_empty() {
         row.claims.push(before.decode(&mut r)?);
     }
-    Ok(row)
+    Ok(())
 }
 
 /// What the next claim is said against.

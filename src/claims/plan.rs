@@ -55,6 +55,11 @@ impl Planner<'_> {
             .or_else(|| self.retire())
     }
 
+    /// What a merge under way gives way to: sealing, unless it has to wait for merging.
+    pub(crate) fn urgent(&self) -> Option<Task> {
+        if self.relieve().is_some() { None } else { self.seal() }
+    }
+
     fn is_over(&self, bucket: &Bucket) -> bool {
         bucket.end <= (self.now)(bucket.class)
     }

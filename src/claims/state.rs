@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::catalogue::{Catalogue, Change};
-use super::packed;
+use super::packed::{self, PackedRow};
 use super::recent::Recent;
 use super::row::{ClaimRow, RowKind};
 use super::run::Run;
@@ -141,6 +141,7 @@ fn load_recent(
     recent_max_claims: usize,
 ) -> Result<Recent, Error> {
     let mut recent = Recent::new(recent_max_claims);
+    let mut packed_row = PackedRow::default();
     // All rows, those below the watermark that wait to be freed too: only then can one that is
     // missing be missed.
     for row in snapshot.whole(TableId::Recent)? {
@@ -151,8 +152,8 @@ fn load_recent(
         if seq <= watermark {
             continue;
         }
-        let row = packed::decode(&value).map_err(|m| damaged(m.0))?;
-        recent.insert_row(seq, &row);
+        packed::decode_into(&value, &mut packed_row).map_err(|m| damaged(m.0))?;
+        recent.insert_row(seq, &packed_row);
     }
     Ok(recent)
 }
@@ -187,4 +188,38 @@ pub(super) fn decode_tombstone(key: &[u8], value: &[u8]) -> Option<(IdHash, Posi
     let position = (Seq(r.u64().ok()?), Place(r.u32().ok()?));
     r.finish().ok()?;
     Some((hash, position))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::packed::tests::cpu_ns;
+    use crate::claims::recent::tests::plain_row;
+    use crate::storage::db::Db;
+    use crate::storage::disk::{Disk, MemoryDisk};
+
+    /// `cargo test --release measure_loading -- --ignored --nocapture`
+    #[cfg(unix)]
+    #[test]
+    #[ignore = "a measurement"]
+    fn measure_loading() {
+        for (claims, group) in [(1_u64 << 20, 1_000), (1 << 19, 1_000), (1 << 19, 1)] {
+            let db = Db::open(MemoryDisk::default().open("db", true).unwrap(), 64 << 20).unwrap();
+            let txn = db.write(true).unwrap();
+            for seq in 1..=claims / group {
+                let row = plain_row(seq, group as usize);
+                let chunks: Vec<_> = packed::encode_group(Seq(seq), &[row]).collect();
+                let mut table = txn.table(&TableId::Recent.name()).unwrap();
+                table.append(chunks.iter().map(|(k, v)| (&k[..], &v[..]))).unwrap();
+            }
+            txn.commit().unwrap();
+            let snapshot = Snapshot::of(db.read().unwrap());
+            for _ in 0..3 {
+                let start = cpu_ns();
+                let recent = load_recent(&snapshot, Seq(0), 1 << 20).unwrap();
+                let ms = (cpu_ns() - start) as f64 / 1e6;
+                println!("{} claims in groups of {group}: {ms:.1} ms", recent.len());
+            }
+        }
+    }
 }

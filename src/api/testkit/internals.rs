@@ -151,7 +151,7 @@ impl Sealed {
             let txn = db.write(true)?;
             while part.write_slice(&txn, SLICE_BYTES)? == Progress::More {}
             txn.commit()?;
-            let (meta, filter) = part.finish();
+            let (meta, filter, _) = part.finish();
             metas.push(meta);
             filters.push(filter);
         }

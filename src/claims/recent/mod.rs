@@ -19,12 +19,14 @@ use crate::claims::packed::PackedRow;
 
 mod aggregate;
 mod blocks;
+mod gather;
 mod index;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use aggregate::{Aggregate, Aggregates};
+pub(crate) use gather::{Gathered, count_rows};
 pub(crate) use table::{Hit, Table};
 
 /// Claims for which the first table of a new store has room.
@@ -181,6 +183,7 @@ impl Recent {
 }
 
 /// All rows of these tables, in the order of their positions.
+#[cfg(any(test, feature = "testkit"))]
 pub(crate) fn rows_of(tables: &[Arc<Table>]) -> impl Iterator<Item = Hit> + '_ {
     tables.iter().flat_map(|table| table.rows())
 }

@@ -19,6 +19,10 @@ use crate::claims::row::{ClaimRow, RecentClaim, RowKind, StoredResult};
 /// An index begun because a group outgrew its table is for at least so many.
 const ADDED_MIN: usize = 1 << 10;
 
+/// Claims whose slots are fetched side by side before the first of them is inserted: an insertion
+/// by itself waits for memory.
+const TOGETHER: usize = 64;
+
 const FLAGS_BITS: u32 = 8;
 const _: () = assert!(PLACE_MAX == u32::MAX >> FLAGS_BITS);
 
@@ -145,13 +149,19 @@ impl Table {
         self.last_seq = self.last_seq.max(seq);
         let owner = self.owner(row.bucket, row.class);
         let meta = self.metas.push(Meta { seq, at: row.at, wall: row.wall, owner });
-        for claim in &row.claims {
-            let entry = self.pack(meta, claim);
-            let number = self.entries.push(entry);
-            if self.index.room() > 0 {
-                self.index.insert(claim.hash, number);
-            } else {
-                self.insert_added(claim.hash, number);
+        for claims in row.claims.chunks(TOGETHER) {
+            if claims.len() > 1 {
+                let words = claims.iter().map(|claim| self.index.touch(claim.hash));
+                std::hint::black_box(words.fold(0, |all, word| all ^ word));
+            }
+            for claim in claims {
+                let entry = self.pack(meta, claim);
+                let number = self.entries.push(entry);
+                if self.index.room() > 0 {
+                    self.index.insert(claim.hash, number);
+                } else {
+                    self.insert_added(claim.hash, number);
+                }
             }
         }
         add_claims(self.aggregates.entry(row.bucket).or_default(), &row.claims);
@@ -199,8 +209,28 @@ impl Table {
     }
 
     /// All rows, in the order in which they came.
+    #[cfg(any(test, feature = "testkit"))]
     pub(crate) fn rows(&self) -> impl Iterator<Item = Hit> + '_ {
         self.entries.iter().map(|entry| self.unpack(entry))
+    }
+
+    /// Number, bucket and hash of every row, in the order in which they came.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (u32, BucketId, IdHash)> + '_ {
+        // The claims of a packed row come one after the other.
+        let mut known = None;
+        (0..).zip(self.entries.iter()).map(move |(number, entry)| {
+            let bucket = match known {
+                Some((meta, bucket)) if meta == entry.meta => bucket,
+                _ => self.owners[self.metas.get(entry.meta).owner as usize].0,
+            };
+            known = Some((entry.meta, bucket));
+            (number, bucket, whole(entry.hash))
+        })
+    }
+
+    /// The row that `keys` gave this number.
+    pub(super) fn row(&self, number: u32) -> Hit {
+        self.unpack(&self.entries.get(number))
     }
 
     fn pack(&mut self, meta: u32, claim: &RecentClaim) -> Entry {

@@ -136,7 +136,7 @@ proptest! {
     }
 }
 
-fn plain_row(first: u64, claims: usize) -> PackedRow {
+pub(crate) fn plain_row(first: u64, claims: usize) -> PackedRow {
     let random = Random::seeded(first);
     let bits = || random.next_u64().unwrap();
     PackedRow {

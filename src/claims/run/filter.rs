@@ -34,17 +34,16 @@ pub(crate) struct Filter {
 }
 
 /// What of a hash the filter sees. The upper half chose the partition, so this is the lower.
-fn key(hash: IdHash) -> u64 {
+pub(super) fn key(hash: IdHash) -> u64 {
     hash.0 as u64
 }
 
 impl Filter {
-    /// A filter of these hashes, or none if none could be found.
-    pub(super) fn build(hashes: impl Iterator<Item = IdHash>) -> Option<Self> {
-        let mut keys: Vec<u64> = hashes.map(key).collect();
+    /// A filter of the hashes that have these keys, or none if none could be found.
+    pub(super) fn build(keys: &mut Vec<u64>) -> Option<Self> {
         keys.sort_unstable();
         keys.dedup(); // a claim and aliases share a hash, and two hashes might share their half
-        let built = BinaryFuse8::try_from(&keys).ok()?;
+        let built = BinaryFuse8::try_from(&*keys).ok()?;
         let filter = Self {
             seed: built.descriptor.seed,
             segment: built.descriptor.segment_length,
@@ -146,6 +145,10 @@ pub(super) fn chunks(len: usize) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
 
+    fn build(hashes: impl Iterator<Item = IdHash>) -> Option<Filter> {
+        Filter::build(&mut hashes.map(key).collect())
+    }
+
     fn hashes(count: u64) -> impl Iterator<Item = IdHash> + Clone {
         (0..count).map(|i| IdHash(u128::from(mix(i)) << 64 | u128::from(mix(!i))))
     }
@@ -153,7 +156,7 @@ mod tests {
     #[test]
     fn f1_small_and_large_filters_know_all_their_hashes_and_few_others() {
         for count in [0, 1, 2, 3, 4, 5, 10, 100, 1_000, 117_000] {
-            let filter = Filter::build(hashes(count)).unwrap();
+            let filter = build(hashes(count)).unwrap();
             assert!(hashes(count).all(|h| filter.maybe(h)));
             let others = hashes(count + 100_000).skip(count as usize);
             let wrong = others.filter(|h| filter.maybe(*h)).count();
@@ -165,14 +168,14 @@ mod tests {
     #[test]
     fn f1_hashes_that_share_their_lower_half_do_not_spoil_the_building() {
         let twice = hashes(1000).chain(hashes(1000).map(|h| IdHash(h.0 ^ 1 << 100)));
-        let filter = Filter::build(twice.clone()).unwrap();
+        let filter = build(twice.clone()).unwrap();
         assert!(twice.into_iter().all(|h| filter.maybe(h)));
     }
 
     /// Stored filters are asked by this arithmetic, and were built by that of `xorf`.
     #[test]
     fn f2_golden_bytes_of_a_stored_filter_never_change() {
-        let filter = Filter::build(hashes(3)).unwrap();
+        let filter = build(hashes(3)).unwrap();
         let bytes = filter.encode(0x0403_0201);
         let golden = GOLDEN.split_whitespace().collect::<String>();
         let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn f2_damaged_filters_are_refused() {
-        let filter = Filter::build(hashes(50)).unwrap();
+        let filter = build(hashes(50)).unwrap();
         let bytes = filter.encode(9);
         assert_eq!(Filter::decode(&bytes, 9).as_ref(), Ok(&filter));
         assert!(Filter::decode(&bytes, 8).is_err());
@@ -201,7 +204,7 @@ mod tests {
 
     #[test]
     fn f3_impossible_lengths_are_refused_behind_a_right_checksum() {
-        let sound = Filter::build(hashes(50)).unwrap();
+        let sound = build(hashes(50)).unwrap();
         let change = |f: &dyn Fn(&mut Filter)| {
             let mut filter = sound.clone();
             f(&mut filter);

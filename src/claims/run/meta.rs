@@ -114,7 +114,7 @@ impl RunMeta {
     fn checked(&self) -> Result<(), Malformed> {
         let count = self.partition_count();
         let sound = (0..count).zip(&self.partitions).all(|(index, p)| {
-            let (lowest, highest) = range_of(index, count);
+            let (lowest, highest) = range_of((index, count));
             let empty = p.rows == 0 && p.blocks == 0 && p.filter_bytes == 0;
             let filled = 0 < p.blocks && p.blocks <= p.rows;
             empty || filled && lowest <= p.first && p.first <= highest

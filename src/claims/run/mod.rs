@@ -13,7 +13,8 @@
 //!     never takes what is stored for absent.
 //! U4. A filter has no false negatives: one that cannot be built, is not loaded yet, or failed its
 //!     checks answers "maybe".
-//! U5. Nothing is held in memory beyond one partition's rows, whatever the run's size.
+//! U5. Nothing is held in memory beyond one partition's encoded rows and the keys of its filter,
+//!     whatever the run's size.
 //!
 //! Called by sealing, look-up, maintenance and checks inside `claims`; this file is the whole
 //! interface.
@@ -28,6 +29,7 @@ mod name;
 mod open;
 mod page;
 mod prepare;
+mod records;
 mod scan;
 mod space;
 
@@ -35,10 +37,12 @@ mod space;
 mod tests;
 
 pub(crate) use filter::Filter;
-pub(crate) use merge::{merge_rows, split_rows};
+pub(crate) use merge::merge_rows;
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) use merge::split_rows;
 pub(crate) use meta::{PartitionMeta, RunMeta};
 pub(crate) use name::{RunName, parse_table_name};
 pub(crate) use open::Run;
-pub(crate) use prepare::{PreparedPartition, Progress};
+pub(crate) use prepare::{PartitionBuilder, PreparedPartition, Progress, Workbench};
 pub(crate) use scan::prefetch;
-pub(crate) use space::partitions_for;
+pub(crate) use space::{partition_of, partitions_for, range_of};

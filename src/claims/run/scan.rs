@@ -54,7 +54,7 @@ impl<'a> BlockScan<'a> {
                 self.open = None;
             }
             let partitions = self.run.meta().partition_count();
-            if self.next >= partitions || range_of(self.next, partitions).0 > self.hi {
+            if self.next >= partitions || range_of((self.next, partitions)).0 > self.hi {
                 return Ok(None);
             }
             self.open = PartitionScan::open(self.snap, self.run, self.next, self.lo, self.hi)?;
@@ -96,7 +96,7 @@ impl<'a> PartitionScan<'a> {
         let Some((name, meta)) = run.partition(partition) else {
             return Ok(None);
         };
-        let last = range_of(partition, run.meta().partition_count()).1;
+        let last = range_of((partition, run.meta().partition_count())).1;
         let (begins, end) = (lo.max(meta.first), hi.min(last));
         if meta.rows == 0 || begins > end {
             return Ok(None);

@@ -19,7 +19,7 @@ pub(crate) fn partitions_for(total_claims: u64) -> u32 {
 }
 
 /// The partition, of so many, that holds a hash.
-pub(super) fn partition_of(hash: IdHash, partitions: u32) -> u32 {
+pub(crate) fn partition_of(hash: IdHash, partitions: u32) -> u32 {
     // The product of a 64-bit and a 32-bit number fits, and its upper half is below `partitions`.
     (((hash.0 >> 64) * u128::from(partitions)) >> 64) as u32
 }
@@ -31,8 +31,8 @@ fn lowest(partition: u32, partitions: u32) -> Option<u128> {
     (upper >> 64 == 0).then_some(upper << 64)
 }
 
-/// The lowest and the highest hash of a partition.
-pub(super) fn range_of(partition: u32, partitions: u32) -> (IdHash, IdHash) {
+/// The lowest and the highest hash of a partition, given as (which, of how many).
+pub(crate) fn range_of((partition, partitions): (u32, u32)) -> (IdHash, IdHash) {
     let first = lowest(partition, partitions).unwrap_or(u128::MAX);
     let last = match partition.checked_add(1).map(|next| lowest(next, partitions)) {
         Some(Some(next)) => next.saturating_sub(1),
@@ -62,7 +62,7 @@ mod tests {
         for partitions in [1, 2, 3, 7, 64, 170, 1000, 65_537] {
             let mut next = Some(0_u128);
             for partition in 0..partitions {
-                let (first, last) = range_of(partition, partitions);
+                let (first, last) = range_of((partition, partitions));
                 assert_eq!(Some(first.0), next);
                 assert!(first <= last);
                 assert_eq!(partition_of(first, partitions), partition);
@@ -78,7 +78,7 @@ mod tests {
         fn a_hash_lies_in_the_range_of_its_partition(hash: u128, partitions in 1..u32::MAX) {
             let partition = partition_of(IdHash(hash), partitions);
             prop_assert!(partition < partitions);
-            let (first, last) = range_of(partition, partitions);
+            let (first, last) = range_of((partition, partitions));
             prop_assert!(first.0 <= hash && hash <= last.0);
         }
     }

@@ -6,10 +6,14 @@
 //! What must hold:
 //! MT1. No slice holds the write slot longer than its budget, but for one indivisible step. MT2. Slices
 //!     that build or free are invisible and not durable by themselves; a change that look-ups can see is
-//!     one durable commit. MT3. After a recovery everything under way is dropped and begun again.
+//!     one durable commit. MT3. After a recovery everything under way is dropped and begun again. MT4. A merge
+//!     gives way between two partitions when recent claims are to be sealed, since memory would fill up
+//!     meanwhile; nothing else comes between its beginning and its end.
 
 mod publish;
 mod slice;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,7 +24,7 @@ use crate::base::error::Error;
 use crate::base::ids::{ClassId, Epoch};
 use crate::claims::build::Build;
 use crate::claims::plan::{Planner, Task};
-use crate::claims::run::RunName;
+use crate::claims::run::{RunName, Workbench};
 use crate::claims::state::State;
 use crate::storage::tables::{TableId, is_reclaimable};
 
@@ -41,6 +45,10 @@ pub(crate) struct Maintenance {
     /// The opening that it belongs to; `None` before the first step.
     epoch: Option<Epoch>,
     build: Option<Build>,
+    /// A merge that gave way to the seal under way.
+    paused: Option<Build>,
+    /// Memory that partitions are prepared in.
+    bench: Workbench,
     garbage: VecDeque<Garbage>,
 }
 
@@ -56,7 +64,8 @@ pub(crate) struct SweepReport {
 
 impl Maintenance {
     pub(crate) fn new(state: &State) -> Result<Self, Error> {
-        let mut fresh = Self { epoch: None, build: None, garbage: VecDeque::new() };
+        let (garbage, bench) = (VecDeque::new(), Workbench::default());
+        let mut fresh = Self { epoch: None, build: None, paused: None, bench, garbage };
         fresh.collect_garbage(state)?;
         Ok(fresh)
     }
@@ -127,33 +136,43 @@ impl Engine {
     fn step(&self, work: &mut Maintenance) -> Result<Option<SweepReport>, Error> {
         let epoch = self.core_epoch()?;
         if work.epoch != Some(epoch) {
-            work.build = None;
+            (work.build, work.paused) = (None, None);
             work.collect_garbage(&self.state.read())?;
             work.epoch = Some(epoch);
+        }
+        if work.build.is_none() {
+            work.build = work.paused.take();
         }
         if let Some(build) = &mut work.build {
             if build.is_writing() {
                 return self.write_slice(work).map(Some);
             }
+            if build.is_merge()
+                && let Some(task) = self.plan(|planner| planner.urgent())
+            {
+                work.paused = work.build.take();
+                return self.begin(work, task).map(Some);
+            }
             let (snapshot, tombstones) = {
                 let state = self.state.read();
                 (state.snapshot.clone(), state.tombstones.clone())
             };
-            if build.prepare(&snapshot, &tombstones)? {
+            if build.prepare(&snapshot, &tombstones, &mut work.bench)? {
                 return Ok(Some(SweepReport::default()));
             }
             return self.publish_build(work).map(Some);
         }
-        let at = |class: ClassId| self.now(class);
-        let task = {
-            let state = self.state.read();
-            let recent_max_claims = self.config.recent_max_claims;
-            Planner { state: &state, now: &at, recent_max_claims }.next()
-        };
-        match task {
+        match self.plan(|planner| planner.next()) {
             Some(task) => self.begin(work, task).map(Some),
             None => self.free_slice(work),
         }
+    }
+
+    fn plan(&self, next: impl FnOnce(&Planner<'_>) -> Option<Task>) -> Option<Task> {
+        let at = |class: ClassId| self.now(class);
+        let state = self.state.read();
+        let recent_max_claims = self.config.recent_max_claims;
+        next(&Planner { state: &state, now: &at, recent_max_claims })
     }
 
     fn begin(&self, work: &mut Maintenance, task: Task) -> Result<SweepReport, Error> {
@@ -163,13 +182,10 @@ impl Engine {
             }
             Task::Freeze => self.state.write().recent.rotate(),
             Task::Seal { through } => {
-                let (tables, tombstones) = {
-                    let state = self.state.read();
-                    (state.recent.frozen_through(through), state.tombstones.clone())
-                };
+                let tables = self.state.read().recent.frozen_through(through);
                 let epoch = work.epoch.unwrap_or_default();
                 let next_run = || self.next_run();
-                work.build = Some(Build::seal(&tables, through, &tombstones, epoch, next_run));
+                work.build = Some(Build::seal(tables, through, epoch, next_run));
             }
             Task::Merge { bucket, inputs } => {
                 let name = RunName { epoch: work.epoch.unwrap_or_default(), id: self.next_run() };

@@ -79,7 +79,7 @@ impl Engine {
         if let Some(build) = &work.build {
             let finished = self.slice(work.epoch, |txn, go_on| build.write(txn, go_on))?;
             if finished && let Some(build) = &mut work.build {
-                build.written();
+                build.written(&mut work.bench);
             }
         }
         Ok(SweepReport::default())

@@ -1,7 +1,5 @@
 //! Cutting sorted rows into blocks, and writing one.
 
-use std::ops::Range;
-
 use super::kind::{self, has_extra, has_word};
 use super::{BLOCK_MAX_BYTES, Block, CRC_BYTES, HEAD_BYTES, MIXED, VERSION, lag};
 use crate::base::codec::Writer;
@@ -74,28 +72,58 @@ fn width_bytes(number: u64) -> usize {
     (u64::BITS - number.leading_zeros()).div_ceil(8) as usize
 }
 
-/// Cuts sorted rows into blocks, each as large as its page allows.
-pub(in super::super) fn cut(rows: &[ClaimRow]) -> Vec<Range<usize>> {
-    let mut blocks = Vec::with_capacity(rows.len() / 128 + 1);
-    let (mut start, mut end) = (0, 0_usize);
-    let mut shape: Option<Shape> = None;
-    for group in rows.chunk_by(|a, b| a.hash == b.hash) {
-        let larger = match shape {
-            Some(shape) => Some(group.iter().fold(shape, Shape::with)),
-            None => Shape::of(group),
-        };
-        if shape.is_some() && larger.is_some_and(|s| s.bytes() > BLOCK_MAX_BYTES) {
-            blocks.push(start..end);
-            start = end;
-            shape = Shape::of(group);
-        } else {
-            shape = larger;
+/// Cuts rows that come in order into blocks, each as large as its page allows.
+#[derive(Debug, Default)]
+pub(in super::super) struct Cutter {
+    rows: Vec<ClaimRow>,
+    shape: Option<Shape>,
+    /// Where the rows of the last hash begin.
+    group: usize,
+}
+
+impl Cutter {
+    /// Adds a row. If there is no room for it, and for those of its hash before it, `full` gets the
+    /// rows before that hash, which make a block, and the last hash that the block covers.
+    pub(in super::super) fn push(
+        &mut self,
+        row: &ClaimRow,
+        full: impl FnOnce(&[ClaimRow], IdHash),
+    ) {
+        if self.rows.last().is_some_and(|last| last.hash != row.hash) {
+            self.group = self.rows.len();
         }
-        end = end.saturating_add(group.len());
+        let mut shape = self.shape.map(|shape| shape.with(row));
+        if self.group > 0 && shape.is_some_and(|s| s.bytes() > BLOCK_MAX_BYTES) {
+            let block = self.rows.get(..self.group).unwrap_or_default();
+            full(block, IdHash(row.hash.0.saturating_sub(1)));
+            self.rows.drain(..self.group);
+            self.group = 0;
+            shape = Shape::of(&self.rows).map(|shape| shape.with(row));
+        }
+        self.shape = shape.or_else(|| Shape::of(std::slice::from_ref(row)));
+        self.rows.push(*row);
     }
-    if start < end {
-        blocks.push(start..end);
+
+    /// The rows of the last block; none if none was added. Begins anew behind them.
+    pub(in super::super) fn finish(&mut self, last: impl FnOnce(&[ClaimRow])) {
+        if !self.rows.is_empty() {
+            last(&self.rows);
+        }
+        self.rows.clear();
+        (self.shape, self.group) = (None, 0);
     }
+}
+
+/// As a `Cutter` cuts them.
+#[cfg(test)]
+pub(in super::super) fn cut(rows: &[ClaimRow]) -> Vec<std::ops::Range<usize>> {
+    let (mut cutter, mut blocks, mut start) = (Cutter::default(), Vec::new(), 0);
+    let mut block = |len| {
+        blocks.push(start..start + len);
+        start += len;
+    };
+    rows.iter().for_each(|row| cutter.push(row, |rows, _| block(rows.len())));
+    cutter.finish(|rows| block(rows.len()));
     blocks
 }
 

@@ -21,7 +21,9 @@ mod view;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub(super) use encode::{cut, encode};
+#[cfg(test)]
+pub(super) use encode::cut;
+pub(super) use encode::{Cutter, encode};
 pub(super) use view::Block;
 
 use super::page::{BLOCK_KEY_BYTES, room_bytes};

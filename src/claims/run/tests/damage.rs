@@ -47,7 +47,7 @@ fn assert_damage_is_told(db: &Db, run: Run, rows: &[ClaimRow], expected: usize) 
     assert_eq!(told, expected);
     let scanned = run.scan(&snap).find_map(Result::err);
     assert!(scanned.is_some_and(|e| e.is_corrupt()));
-    let merged = merge_rows(&snap, &[Arc::new(run)], 0, 1, &|_, _| false);
+    let merged = merged(&snap, &[Arc::new(run)], (0, 1), &|_, _| false);
     assert!(merged.unwrap_err().is_corrupt());
 }
 
