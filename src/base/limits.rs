@@ -39,9 +39,9 @@ pub(crate) const BUCKETS_MAX: usize = 9;
 /// Live runs per retention class.
 pub(crate) const RUNS_MAX: usize = 16;
 /// Claims in one partition of a run; bounds what sealing and merging hold in memory.
-pub(crate) const PARTITION_MAX_CLAIMS: usize = 1 << 16;
+pub(crate) const PARTITION_MAX_CLAIMS: usize = 1 << 17;
 /// Claims kept in memory before they must be sealed, unless the builder says otherwise.
-pub(crate) const RECENT_MAX_CLAIMS: usize = 1 << 19;
+pub(crate) const RECENT_MAX_CLAIMS: usize = 1 << 20;
 /// Shortest retention window; anything shorter is a mistake in units.
 pub(crate) const RETENTION_MIN_MS: u64 = 1_000;
 /// Longest retention window short of for ever: a thousand years.
