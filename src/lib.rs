@@ -85,11 +85,12 @@ mod claims;
 mod engine;
 mod storage;
 
+pub use api::audit;
 pub use api::batch::{Batch, BatchTicket};
 pub use api::builder::{Builder, Durability};
 pub use api::claim::Claim;
 pub use api::codec;
-pub use api::consumer::Consumer;
+pub use api::consumer::{Consumer, ordered};
 pub use api::event::Event;
 pub use api::event_id::EventId;
 pub use api::inbox::Inbox;

@@ -6,6 +6,7 @@
 //! Locks are taken in this order, and none is held while waiting for an earlier one: maintenance,
 //! slot, core, checkpointing, writer, state, registry.
 
+mod audit;
 mod backup;
 mod checkpoint;
 mod clocks;
@@ -19,6 +20,7 @@ mod group;
 mod maintenance;
 mod mark;
 mod names;
+mod ordered;
 mod overlay;
 mod process;
 mod query;
@@ -33,12 +35,14 @@ mod upkeep;
 mod verify;
 mod writer;
 
+pub(crate) use audit::{Action, Entry, Note};
 pub(crate) use backup::{restore, salvage};
 pub(crate) use counters::{ConsumerCounters, Counters};
 pub(crate) use group::{Committed, Done};
 pub(crate) use maintenance::SweepReport;
 #[cfg(feature = "testkit")]
 pub(crate) use mark::Mark;
+pub(crate) use ordered::{Moment, Owning, Placed, PositionRow, Skipping, Source, Standing};
 pub(crate) use process::{Case, Delivery, Draft, Handling, Ran};
 pub(crate) use query::PinnedView;
 pub(crate) use registry::{ConsumerEntry, KeyspaceEntry};
@@ -114,6 +118,7 @@ pub(crate) struct Engine {
     maintenance: Mutex<Maintenance>,
     pub(crate) counters: Counters,
     pub(crate) views: query::Views,
+    pub(crate) owed: ordered::Owed,
     maintenance_bell: Bell,
     sync_bell: Bell,
     handover: Handover,
@@ -182,6 +187,7 @@ impl Engine {
             maintenance: Mutex::new(maintenance),
             counters: Counters::default(),
             views: query::Views::default(),
+            owed: ordered::Owed::default(),
             maintenance_bell: Bell::default(),
             sync_bell: Bell::default(),
             handover: Handover::default(),

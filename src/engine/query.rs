@@ -6,6 +6,7 @@
 use std::sync::Weak;
 use std::time::Duration;
 
+use super::audit::Note;
 use super::process::Handling;
 use super::{Done, Engine};
 use crate::base::canary::planted;
@@ -145,6 +146,7 @@ impl Engine {
         &self,
         handling: &Handling,
         id: IdHash,
+        note: &Note,
         max_wait: Option<Duration>,
     ) -> Result<(bool, Option<Arc<Done>>), Error> {
         self.check_open()?;
@@ -157,6 +159,9 @@ impl Engine {
             core.group.pending.forget(claim.hash());
         }
         let any = !claims.is_empty();
+        if any {
+            self.note_by_hand(core, note)?;
+        }
         if !any && planted("forget-answers-before-it-is-durable") {
             return Ok((false, None));
         }

@@ -132,6 +132,10 @@ impl<'g> Stage<'g> {
         Ok(())
     }
 
+    pub(crate) fn has_result(&self) -> bool {
+        self.result.is_some()
+    }
+
     pub(crate) fn skip(&mut self) {
         self.verdict = Verdict::Skip;
     }

@@ -1,10 +1,12 @@
 //! A named logical handler and its calls.
 
 mod batch;
+pub mod ordered;
 
 use std::panic::resume_unwind;
 use std::time::Duration;
 
+use super::audit::Reason;
 use super::claim::Claim;
 use super::event::Event;
 use super::event_id::EventId;
@@ -19,8 +21,7 @@ use crate::base::ids::IdHash;
 use crate::base::limits::ALIASES_MAX;
 use crate::base::sync::Arc;
 use crate::engine::{
-    Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Ran,
-    Stage,
+    self, Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Ran, Stage,
 };
 
 /// A named logical handler: the scope in which an event is handled once.
@@ -258,8 +259,43 @@ impl Consumer {
     /// # Errors
     /// As [`process`](Self::process), without a handler's.
     pub fn forget(&self, id: &EventId) -> Result<bool, Error> {
+        self.forget_with_reason(id, Reason::none())
+    }
+
+    /// As [`forget`](Self::forget), leaving on record who did it and why.
+    ///
+    /// Each forgetting of an event that was there is recorded, in the same commit, with or without a
+    /// reason; see [`Inbox::audit`](crate::Inbox::audit).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use txinbox::audit::{Action, Reason};
+    /// # use txinbox::{Event, EventId, Inbox, Retention};
+    /// # let inbox = Inbox::in_memory(Retention::at_least(Duration::from_secs(60)))?;
+    /// let consumer = inbox.consumer("billing")?;
+    /// let id = EventId::text("order-1")?;
+    /// consumer.process(&Event::unchecked(id.clone()), |_| Ok(()))?;
+    /// let reason = Reason::new("booked twice by hand, ticket 12").by("anna");
+    /// assert!(consumer.forget_with_reason(&id, reason)?);
+    ///
+    /// let record = inbox.audit(None, 10)?.remove(0);
+    /// assert_eq!((record.who(), record.reason()), ("anna", "booked twice by hand, ticket 12"));
+    /// assert_eq!(record.consumer(), "billing");
+    /// assert_eq!(record.action(), &Action::Forgot { id });
+    /// # Ok::<(), txinbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`forget`](Self::forget); a reason out of bounds (see [`Reason`]).
+    pub fn forget_with_reason(
+        &self,
+        id: &EventId,
+        reason: impl Into<Reason>,
+    ) -> Result<bool, Error> {
         let engine = self.inbox.engine();
-        let (any, done) = engine.forget(&self.handling, self.hash(id), self.max_wait)?;
+        let action = engine::Action::Forgot { id: id.as_encoded().to_vec() };
+        let note = reason.into().checked()?.note(self.handling.scope, action);
+        let (any, done) = engine.forget(&self.handling, self.hash(id), &note, self.max_wait)?;
         done.map(|done| engine.wait(&done)).transpose()?;
         self.counters.forgotten.add(u64::from(any));
         Ok(any)
