@@ -47,6 +47,9 @@ pub const NAMES: &[&str] = &[
     "forget-answers-before-it-is-durable",
     "lost-database-taken-for-a-new-store",
     "open-bucket-kept-for-a-shorter-policy",
+    "failed-position-not-marked-durably",
+    "position-committed-apart-from-its-state",
+    "blocked-not-seen-inside-one-batch",
 ];
 
 #[cfg(not(feature = "__canaries"))]

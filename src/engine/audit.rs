@@ -24,8 +24,14 @@ const PRUNED_AT_ONCE: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// An event, by its spelled id.
-    Forgot { id: Vec<u8> },
-    Skipped { source: Vec<u8>, incarnation: u64, position: u64 },
+    Forgot {
+        id: Vec<u8>,
+    },
+    Skipped {
+        source: Vec<u8>,
+        incarnation: u64,
+        position: u64,
+    },
 }
 
 /// A record as its maker knows it.
@@ -163,7 +169,8 @@ impl Engine {
         let view = self.view()?;
         let key = after.map(Entry::key);
         let from = key.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(&key[..]));
-        let rows = view.snapshot.scan(TableId::Audit, (from, Bound::Unbounded), false, Vec::new())?;
+        let rows =
+            view.snapshot.scan(TableId::Audit, (from, Bound::Unbounded), false, Vec::new())?;
         let entries: Vec<Entry> = rows.take(limit).map(read).collect::<Result<_, _>>()?;
         let registry = self.registry.read();
         let name_of = |id: ConsumerId| {

@@ -101,8 +101,11 @@ fn an_item_that_is_no_delivery_blocks_those_behind_it() {
             event.alias(id)
         })
     };
-    let arrival = |p: &u64| (*p, Some(if *p == 2 { broken(2) } else { event(*p) }));
-    let batch = log.process_batch(&[1, 2, 3], arrival, |_, _| Ok(()));
+    let batch = log.process_batch(
+        &[1, 2, 3],
+        |p| (*p, Some(if *p == 2 { broken(2) } else { event(*p) })),
+        |_, _| Ok(()),
+    );
     assert!(batch[0].as_ref().unwrap().is_applied());
     assert!(batch[1].as_ref().unwrap_err().is_limit());
     assert_eq!(batch[2].as_ref().unwrap(), &Outcome::Blocked { at: 2 });

@@ -13,6 +13,7 @@ fn a1_position_kept_effect_lost() {
     for call in [Call::Write, Call::Sync] {
         let machine = Machine::new();
         let inbox = machine.open();
+        let _names = (source(&inbox), done(&inbox));
         machine.disk.inject(Fault::error(machine.disk.calls(), &[call]));
         assert!(deliver(&inbox, 1).is_err());
         assert!(deliver(&inbox, 1).unwrap().claim().is_some());

@@ -82,8 +82,7 @@ impl Source {
         if self.settled.last().is_some_and(|last| position <= *last) {
             return Some(Answer::Duplicate);
         }
-        let open = |failed: &&u64| !self.settled.last().is_some_and(|last| **failed <= *last);
-        let at = self.failed.iter().copied().find(|failed| open(&failed))?;
+        let at = self.open_failures().first().copied()?;
         (at < position).then_some(Answer::Blocked(at))
     }
 
@@ -97,9 +96,9 @@ impl Reference {
     fn one(&mut self, s: usize, epoch: u64, item: Item) -> Answer {
         let Item { position, id, end } = item;
         let known = id.and_then(|(id, payload)| {
-            self.claims.get(&id).map(|then| {
-                if *then == payload { Answer::Duplicate } else { Answer::Mismatch }
-            })
+            self.claims
+                .get(&id)
+                .map(|then| if *then == payload { Answer::Duplicate } else { Answer::Mismatch })
         });
         let source = &mut self.sources[s];
         match source.judge(epoch, position) {

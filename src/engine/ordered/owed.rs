@@ -22,10 +22,8 @@ pub(crate) struct Owed(Mutex<BTreeMap<Vec<u8>, OfSource>>);
 impl Owed {
     pub(crate) fn add(&self, source: &Source, position: u64) {
         let mut all = self.0.lock();
-        let fresh = || OfSource {
-            incarnation: source.owner.incarnation,
-            positions: BTreeSet::new(),
-        };
+        let fresh =
+            || OfSource { incarnation: source.owner.incarnation, positions: BTreeSet::new() };
         let of = all.entry(source.key.clone()).or_insert_with(fresh);
         if of.incarnation < source.owner.incarnation {
             *of = fresh();

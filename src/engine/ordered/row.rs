@@ -235,11 +235,11 @@ mod tests {
             w.seal()
         };
         let changes: [fn(&mut Vec<u8>); 5] = [
-            |b| b[0] = 2,    // another version
-            |b| b[3] = 2,    // neither there nor not
-            |b| b[6] = 5,    // failed at the last one settled
-            |b| b[7] = 6,    // failed twice
-            |b| b.push(0),   // more than it knows
+            |b| b[0] = 2,  // another version
+            |b| b[3] = 2,  // neither there nor not
+            |b| b[6] = 5,  // failed at the last one settled
+            |b| b[7] = 6,  // failed twice
+            |b| b.push(0), // more than it knows
         ];
         for change in changes {
             assert!(PositionRow::decode(&sealed(change)).is_err());

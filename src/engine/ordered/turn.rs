@@ -34,8 +34,12 @@ pub(crate) enum Placed<T> {
     Ran(Ran<T>, Moment),
     /// The source has moved past it.
     Settled(Moment),
-    Blocked { at: u64 },
-    Fenced { epoch: u64 },
+    Blocked {
+        at: u64,
+    },
+    Fenced {
+        epoch: u64,
+    },
 }
 
 impl<T> Placed<T> {

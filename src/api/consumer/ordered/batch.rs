@@ -78,7 +78,8 @@ impl Ordered {
         while run.panic.is_none() && run.ran.len() < items.len() {
             let next = run.ran.len();
             let rest = arrivals.get(next..).unwrap_or_default();
-            if let Err(error) = self.run_group(items.iter().skip(next), rest, &mut handler, &mut run)
+            if let Err(error) =
+                self.run_group(items.iter().skip(next), rest, &mut handler, &mut run)
             {
                 run.ran.extend(rest_of_failed(arrivals.get(run.ran.len()..), &error));
             }
@@ -184,10 +185,7 @@ impl Ordered {
 
 /// Answers for items that no turn could be had for: the first gets the error, and so do those that it does
 /// not block.
-fn rest_of_failed<T>(
-    rest: Option<&[Item]>,
-    error: &Error,
-) -> impl Iterator<Item = PlacedItem<T>> {
+fn rest_of_failed<T>(rest: Option<&[Item]>, error: &Error) -> impl Iterator<Item = PlacedItem<T>> {
     let rest = rest.unwrap_or_default();
     let first = rest.first().map(|(position, _)| *position);
     rest.iter().map(move |(position, delivery)| {
