@@ -109,3 +109,7 @@ pub use claims::policy::{Retention, days, hours, minutes};
 #[cfg(doctest)]
 #[doc = include_str!("../docs/sources.md")]
 struct SourcesPage;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/ordered.md")]
+struct OrderedPage;
