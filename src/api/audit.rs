@@ -38,10 +38,6 @@ impl Reason {
         self
     }
 
-    pub(crate) fn none() -> Self {
-        Self::new("")
-    }
-
     pub(crate) fn checked(self) -> Result<Self, Error> {
         for (what, text, limit) in [
             ("a reason, in bytes,", &self.reason, REASON_MAX_BYTES),

@@ -143,7 +143,8 @@ impl Inbox {
         Stats::of(self.engine())
     }
 
-    /// What was done by hand in this store, oldest first: events forgotten, positions given up. At most
+    /// What was done by hand in this store, oldest first: events forgotten with a reason, positions given
+    /// up. At most
     /// `limit` records behind `after`, or from the first; give the last one of a page to get the next.
     ///
     /// A record is kept for the retention that the store was opened with; older ones go as new ones

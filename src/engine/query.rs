@@ -146,7 +146,7 @@ impl Engine {
         &self,
         handling: &Handling,
         id: IdHash,
-        note: &Note,
+        note: Option<&Note>,
         max_wait: Option<Duration>,
     ) -> Result<(bool, Option<Arc<Done>>), Error> {
         self.check_open()?;
@@ -159,7 +159,7 @@ impl Engine {
             core.group.pending.forget(claim.hash());
         }
         let any = !claims.is_empty();
-        if any {
+        if any && let Some(note) = note {
             self.note_by_hand(core, note)?;
         }
         if !any && planted("forget-answers-before-it-is-durable") {

@@ -46,9 +46,11 @@ fn records_are_read_in_pages_and_go_with_the_retention() {
     let consumer = inbox.consumer("c").unwrap();
     let forget = |n: u32| {
         assert!(consumer.process(&Event::unchecked(id(n)), |_| Ok(())).unwrap().is_applied());
-        assert!(consumer.forget(&id(n)).unwrap());
+        assert!(consumer.forget_with_reason(&id(n), "so").unwrap());
     };
     (0..10).for_each(forget);
+    assert!(consumer.process(&Event::unchecked(id(0)), |_| Ok(())).unwrap().is_applied());
+    assert!(consumer.forget(&id(0)).unwrap()); // without a record
     let mut seen = Vec::new();
     let mut last = None;
     loop {

@@ -21,7 +21,7 @@ use crate::base::ids::IdHash;
 use crate::base::limits::ALIASES_MAX;
 use crate::base::sync::Arc;
 use crate::engine::{
-    self, Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Ran, Stage,
+    self, Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Note, Ran, Stage,
 };
 
 /// A named logical handler: the scope in which an event is handled once.
@@ -259,13 +259,13 @@ impl Consumer {
     /// # Errors
     /// As [`process`](Self::process), without a handler's.
     pub fn forget(&self, id: &EventId) -> Result<bool, Error> {
-        self.forget_with_reason(id, Reason::none())
+        self.forget_noted(id, None)
     }
 
     /// As [`forget`](Self::forget), leaving on record who did it and why.
     ///
-    /// Each forgetting of an event that was there is recorded, in the same commit, with or without a
-    /// reason; see [`Inbox::audit`](crate::Inbox::audit).
+    /// The record is part of the same commit; see [`Inbox::audit`](crate::Inbox::audit). Where nothing
+    /// was there to forget, none is left.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -292,10 +292,14 @@ impl Consumer {
         id: &EventId,
         reason: impl Into<Reason>,
     ) -> Result<bool, Error> {
-        let engine = self.inbox.engine();
         let action = engine::Action::Forgot { id: id.as_encoded().to_vec() };
         let note = reason.into().checked()?.note(self.handling.scope, action);
-        let (any, done) = engine.forget(&self.handling, self.hash(id), &note, self.max_wait)?;
+        self.forget_noted(id, Some(&note))
+    }
+
+    fn forget_noted(&self, id: &EventId, note: Option<&Note>) -> Result<bool, Error> {
+        let engine = self.inbox.engine();
+        let (any, done) = engine.forget(&self.handling, self.hash(id), note, self.max_wait)?;
         done.map(|done| engine.wait(&done)).transpose()?;
         self.counters.forgotten.add(u64::from(any));
         Ok(any)
