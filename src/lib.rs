@@ -90,7 +90,7 @@ pub use api::batch::{Batch, BatchTicket};
 pub use api::builder::{Builder, Durability};
 pub use api::claim::Claim;
 pub use api::codec;
-pub use api::consumer::{Consumer, ordered};
+pub use api::consumer::{Consumer, generation, ordered};
 pub use api::event::Event;
 pub use api::event_id::EventId;
 pub use api::inbox::Inbox;

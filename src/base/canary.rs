@@ -50,6 +50,7 @@ pub const NAMES: &[&str] = &[
     "failed-position-not-marked-durably",
     "position-committed-apart-from-its-state",
     "blocked-not-seen-inside-one-batch",
+    "generation-promoted-in-two-commits",
 ];
 
 #[cfg(not(feature = "__canaries"))]

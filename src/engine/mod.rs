@@ -16,6 +16,7 @@ mod counters;
 #[cfg(feature = "testkit")]
 pub(crate) mod decoders;
 mod flight;
+mod generations;
 mod group;
 mod maintenance;
 mod mark;
@@ -167,7 +168,7 @@ impl Engine {
         let flight = Flight::default();
         flight.reset(core.seq, applied);
         let writer = Writer { db: Some(db), epoch: core.epoch };
-        let maintenance = Maintenance::new(&state)?;
+        let maintenance = Maintenance::new(&state, &registry)?;
         let opened_us = clock.stopwatch_us();
         let engine = Arc::new(Self {
             config,

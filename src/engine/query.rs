@@ -151,6 +151,7 @@ impl Engine {
     ) -> Result<(bool, Option<Arc<Done>>), Error> {
         self.check_open()?;
         let mut turn = self.turn(max_wait)?;
+        self.check_generation(handling.scope)?;
         let core = turn.core();
         let classes = self.classes_of(handling);
         let pending = Some(&core.group.pending);

@@ -134,4 +134,6 @@ canaries! {
         => ordered::every_power_cut_leaves_position_and_state_together;
     blocked_in_batch: "blocked-not-seen-inside-one-batch"
         => ordered::a_failure_blocks_the_rest_of_its_batch;
+    promoted_in_two: "generation-promoted-in-two-commits"
+        => ordered::no_power_cut_separates_a_generation_from_its_maps;
 }

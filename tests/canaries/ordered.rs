@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 
+use txinbox::ordered::Ordered;
 use txinbox::testkit::{PowerLoss, SimDisk};
-use txinbox::{Inbox, Outcome, ordered::Ordered};
+use txinbox::{Consumer, Inbox, Map, Outcome};
 
-use super::store::{Machine, count, counter};
+use super::store::{Machine, count, counter, event};
 
 fn source(inbox: &Inbox) -> Ordered {
     inbox.consumer("c").unwrap().ordered("s", 1).unwrap()
@@ -75,4 +76,35 @@ pub(crate) fn a_failure_blocks_the_rest_of_its_batch() {
     assert!(batch[1].as_ref().unwrap_err().is_handler());
     let last = batch[2].as_ref().unwrap();
     assert_eq!(last, &Outcome::Blocked { at: 2 }, "a position went past one that failed");
+}
+
+/// Promoting is one commit: consumer and map are of one generation, at every write and sync.
+pub(crate) fn no_power_cut_separates_a_generation_from_its_maps() {
+    let made = Machine::new();
+    let inbox = made.open();
+    let rebuild = inbox.consumer("c").unwrap().next_generation().unwrap();
+    let (old, new) = (counter(&inbox), rebuild.map::<u32, u64>("counter").unwrap());
+    let set = |consumer: &Consumer, map: &Map<u32, u64>, n| {
+        let set = consumer.process(&event(1), |tx| Ok(tx.insert(map, &0, &n)?));
+        assert!(set.unwrap().is_applied());
+    };
+    set(&inbox.consumer("c").unwrap(), &old, 0);
+    set(rebuild.consumer(), &new, 1);
+    inbox.close().unwrap();
+    let workload = |disk: &SimDisk| {
+        let Ok(inbox) = Machine::with(disk.clone()).try_open() else { return };
+        let rebuild = inbox.consumer("c").and_then(|consumer| consumer.next_generation());
+        drop(rebuild.and_then(|rebuild| rebuild.promote())); // it ends when the disk does
+    };
+    let check = |image: &SimDisk| {
+        let inbox = Machine::with(image.clone()).try_open().map_err(|e| e.to_string())?;
+        let generation = inbox.consumer("c").map_err(|e| e.to_string())?.generation();
+        let state = count(&inbox);
+        if state != Some(u64::from(generation)) {
+            return Err(format!("generation {generation} beside a map of {state:?}"));
+        }
+        Ok(())
+    };
+    let driver = PowerLoss::new("promoting").start(&made.disk).budget(6, 1).torn(false);
+    driver.run(workload, |image, _| check(image)).unwrap();
 }

@@ -7,6 +7,7 @@ mod audit;
 mod basics;
 mod batches;
 mod cases;
+mod generations;
 mod machine;
 mod model;
 mod power;

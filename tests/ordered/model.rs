@@ -205,6 +205,7 @@ fn batch(opening: &Opening, s: usize, items: &[Item]) -> Option<Vec<Answer>> {
 }
 
 fn check(opening: &Opening, reference: &Reference) {
+    txinbox::testkit::audit(&opening.inbox, false).unwrap();
     let rows = opening.inbox.read(|view| view.scan(&opening.done, .., 10_000)).unwrap();
     let handled: Vec<_> = reference.handled.clone().into_iter().collect();
     assert_eq!(rows, handled);

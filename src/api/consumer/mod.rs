@@ -1,6 +1,7 @@
 //! A named logical handler and its calls.
 
 mod batch;
+pub mod generation;
 pub mod ordered;
 
 use std::panic::resume_unwind;
@@ -176,12 +177,14 @@ impl Consumer {
     ) -> Result<(Ran<T>, Option<Arc<Done>>), Error> {
         let engine = self.inbox.engine();
         let delivery = self.delivery(engine, event)?;
+        engine.check_generation(self.handling.scope).map_err(|e| self.count_error(e))?;
         let missed = match engine.peek(&self.handling, &delivery)? {
             Ok(draft) => return Ok((Ran::Draft(draft), None)),
             Err(missed) => missed,
         };
         engine.throttle()?;
         let mut turn = engine.turn(self.max_wait).map_err(|e| self.count_error(e))?;
+        engine.check_generation(self.handling.scope).map_err(|e| self.count_error(e))?;
         let classes = engine.classes_of(&self.handling);
         let (handling, missed) = (&self.handling, missed.as_ref());
         let case = Case { handling, classes: &classes, delivery: &delivery, missed };

@@ -121,6 +121,7 @@ impl Engine {
     ) -> Result<(T, Option<Arc<Done>>), Error> {
         self.check_open()?;
         let mut turn = self.turn(max_wait)?;
+        self.check_generation(source.scope())?;
         let mut sitting = self.sit(turn.core(), source, class)?;
         let changed = change(turn.core(), &mut sitting);
         self.rise(turn.core(), source, &mut sitting);

@@ -21,7 +21,7 @@ use turn::Sitting;
 
 use super::Engine;
 use crate::base::error::Error;
-use crate::base::ids::Scope;
+use crate::base::ids::{ConsumerId, Generation, Scope};
 use crate::base::limits::SOURCE_NAME_MAX_BYTES;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::tables::TableId;
@@ -45,14 +45,16 @@ impl Source {
             let (got, limit) = (name.len() as u64, SOURCE_NAME_MAX_BYTES as u64);
             return Err(Error::limit("an ordered source's name, in bytes,", got, limit));
         }
-        let consumer = scope.consumer.0.to_be_bytes();
-        let generation = scope.generation.0.to_be_bytes();
-        let key = [&consumer[..], &generation[..], name].concat();
+        let key = [&prefix_of(scope)[..], name].concat();
         Ok(Self { key, owner: Owner { incarnation, epoch: 0 } })
     }
 
     pub(crate) fn name(&self) -> &[u8] {
         self.key.get(NAME_AT..).unwrap_or_default()
+    }
+
+    fn scope(&self) -> Scope {
+        scope_of(&self.key).unwrap_or_default()
     }
 
     /// The name as errors and people see it.
@@ -63,6 +65,18 @@ impl Source {
     pub(crate) fn stale(&self, newest: u64) -> Error {
         Error::stale_source(self.shown(), newest, self.owner.incarnation)
     }
+}
+
+/// How the keys of a generation's sources begin.
+pub(super) fn prefix_of(scope: Scope) -> [u8; NAME_AT] {
+    (u64::from(scope.consumer.0) << 32 | u64::from(scope.generation.0)).to_be_bytes()
+}
+
+/// Whose source a key is of.
+pub(super) fn scope_of(key: &[u8]) -> Option<Scope> {
+    let both = u64::from_be_bytes(*key.first_chunk::<NAME_AT>()?);
+    let (consumer, generation) = ((both >> 32) as u32, (both & 0xffff_ffff) as u32);
+    Some(Scope { consumer: ConsumerId(consumer), generation: Generation(generation) })
 }
 
 fn read_row(snapshot: &Snapshot, source: &Source) -> Result<Option<PositionRow>, Error> {

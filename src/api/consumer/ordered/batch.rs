@@ -121,6 +121,7 @@ impl Ordered {
             engine.throttle()?;
         }
         let mut turn = engine.turn(consumer.max_wait)?;
+        engine.check_generation(consumer.handling.scope)?;
         let epoch = turn.core().epoch;
         if run.epoch.replace(epoch).is_some_and(|before| before != epoch) {
             drop(turn);

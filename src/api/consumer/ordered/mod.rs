@@ -235,6 +235,7 @@ impl Ordered {
         let engine = consumer.inbox.engine();
         let delivery = self.delivery(event)?;
         let is_bare = delivery.ids.is_empty();
+        engine.check_generation(consumer.handling.scope)?;
         if let Some(placed) = self.peek(position, &delivery)? {
             return Ok(PlacedItem { position, is_bare, placed, done: None });
         }
@@ -242,6 +243,7 @@ impl Ordered {
             engine.throttle()?;
         }
         let mut turn = engine.turn(consumer.max_wait)?;
+        engine.check_generation(consumer.handling.scope)?;
         let classes = engine.classes_of(&consumer.handling);
         let (handling, delivery) = (&consumer.handling, &delivery);
         let case = Case { handling, classes: &classes, delivery, missed: None };
@@ -293,7 +295,8 @@ impl Ordered {
     }
 
     fn note_owed(&self, position: u64, error: Error) -> Error {
-        if !error.is_stale_source() && !error.is_closed() {
+        let is_final = error.is_stale_source() || error.is_superseded() || error.is_closed();
+        if !is_final {
             self.consumer.inbox.engine().owed.add(&self.source, position);
         }
         error
