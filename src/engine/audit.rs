@@ -55,7 +55,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    fn key(place: (Seq, Place)) -> [u8; 12] {
+    pub(super) fn key(place: (Seq, Place)) -> [u8; 12] {
         let mut key = [0; 12];
         let (seq, n) = key.split_at_mut(8);
         seq.copy_from_slice(&place.0.0.to_be_bytes());
@@ -63,7 +63,7 @@ impl Entry {
         key
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let Note { scope, action, who, reason } = &self.note;
         let mut w = Writer::with_capacity(64);
         w.u8(VERSION);
@@ -88,7 +88,7 @@ impl Entry {
         w.seal()
     }
 
-    fn decode(key: &[u8], row: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn decode(key: &[u8], row: &[u8]) -> Result<Self, Malformed> {
         let mut k = Reader::new(key);
         let (seq, n) = (k.raw(8)?, k.raw(4)?);
         k.finish()?;
