@@ -119,3 +119,37 @@ fn nothing_is_lost_and_nothing_comes_twice() {
         read_to_the_end(seed);
     }
 }
+
+/// A batch of several groups, of which the first cannot be made durable: the store recovers by itself, and
+/// what comes behind must not be handled as if the first had been.
+#[test]
+fn a_group_lost_in_the_middle_of_a_batch_blocks_the_rest() {
+    let positions: Vec<u64> = (1..9_000).collect();
+    let mut lost = 0;
+    for call in [Call::Write, Call::Sync] {
+        for later in 0..4 {
+            let machine = Machine::new();
+            let inbox = machine.open();
+            let (log, done) = (source(&inbox), done(&inbox));
+            assert!(log.process(0, |tx| count(tx, &done, (0, 1), 0)).unwrap().is_applied());
+            let deliver = || {
+                log.process_batch(
+                    &positions,
+                    |position| (*position, None),
+                    |tx, position| count(tx, &done, (0, 1), *position),
+                )
+            };
+            machine.disk.inject(Fault::error(machine.disk.calls() + later, &[call]));
+            let batch = deliver();
+            lost += usize::from(batch.settled_prefix() < positions.len());
+            let next = log.position().unwrap().next();
+            assert!(next > batch.settled_prefix() as u64);
+            let rows = inbox.read(|view| view.len(&done)).unwrap();
+            assert_eq!(rows, next, "{call:?} {later}: positions were passed over");
+            assert_eq!(deliver().settled_prefix(), positions.len());
+            assert_eq!(inbox.read(|view| view.len(&done)).unwrap(), 9_000);
+            assert_eq!(log.position().unwrap().gaps, 0);
+        }
+    }
+    assert!(lost > 2, "no group was lost");
+}
