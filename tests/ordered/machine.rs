@@ -1,5 +1,7 @@
 //! A small store on a simulated machine, with a source and a map that counts what was done at each position.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use txinbox::ordered::Ordered;
@@ -12,6 +14,8 @@ pub(crate) const START_MS: i64 = 1_800_000_000_000;
 pub(crate) struct Machine {
     pub(crate) disk: SimDisk,
     pub(crate) clock: SimClock,
+    /// So that each opening draws other numbers, as a real one would.
+    openings: Arc<AtomicU64>,
 }
 
 /// How often each position of each source was handled, as the state has it.
@@ -23,13 +27,13 @@ impl Machine {
     }
 
     pub(crate) fn with(disk: SimDisk) -> Self {
-        Self { disk, clock: SimClock::new(START_MS) }
+        Self { disk, clock: SimClock::new(START_MS), openings: Arc::default() }
     }
 
     pub(crate) fn try_open(&self) -> Result<Inbox, Error> {
         Inbox::builder(Retention::at_least(Duration::from_secs(3_100)))
             .clock(self.clock.clone())
-            .seed(7)
+            .seed(self.openings.fetch_add(1, Ordering::SeqCst))
             .no_threads()
             .recent_max_claims(1_024)
             .cache_bytes(1 << 20)
@@ -41,11 +45,11 @@ impl Machine {
     }
 
     pub(crate) fn cut(&self, keep: Keep) -> Self {
-        Self { disk: self.disk.power_cut(keep), clock: self.clock.clone() }
+        Self { disk: self.disk.power_cut(keep), ..self.clone() }
     }
 
     pub(crate) fn kill(&self) -> Self {
-        Self { disk: self.disk.kill(), clock: self.clock.clone() }
+        Self { disk: self.disk.kill(), ..self.clone() }
     }
 }
 
