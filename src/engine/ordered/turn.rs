@@ -93,7 +93,7 @@ impl Engine {
         match (standing, owed) {
             (Standing::Stale { newest }, _) => return Placed::failed(source.stale(newest)),
             (Standing::Fenced { epoch }, _) => return Placed::Fenced { epoch },
-            (Standing::Settled, _) => return self.settled(core, sitting, case, handler),
+            (Standing::Settled, _) => return self.behind(core, sitting, case, handler),
             (Standing::Blocked { .. }, _)
                 if sitting.has_failed && planted("blocked-not-seen-inside-one-batch") => {}
             (Standing::Blocked { at }, owed) => {
@@ -128,7 +128,7 @@ impl Engine {
 
     /// The answer to a position that the source has moved past: what its event's id says, if it has one
     /// and that is known.
-    fn settled<T>(
+    fn behind<T>(
         &self,
         core: &mut Core,
         sitting: &Sitting,
