@@ -22,7 +22,8 @@ use crate::base::ids::IdHash;
 use crate::base::limits::ALIASES_MAX;
 use crate::base::sync::Arc;
 use crate::engine::{
-    self, Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Note, Ran, Stage,
+    self, Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine,
+    Handling, Note, Ran, Stage,
 };
 
 /// A named logical handler: the scope in which an event is handled once.
