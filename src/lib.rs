@@ -85,11 +85,12 @@ mod claims;
 mod engine;
 mod storage;
 
+pub use api::audit;
 pub use api::batch::{Batch, BatchTicket};
 pub use api::builder::{Builder, Durability};
 pub use api::claim::Claim;
 pub use api::codec;
-pub use api::consumer::Consumer;
+pub use api::consumer::{Consumer, generation, ordered};
 pub use api::event::Event;
 pub use api::event_id::EventId;
 pub use api::inbox::Inbox;
@@ -108,3 +109,7 @@ pub use claims::policy::{Retention, days, hours, minutes};
 #[cfg(doctest)]
 #[doc = include_str!("../docs/sources.md")]
 struct SourcesPage;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/ordered.md")]
+struct OrderedPage;

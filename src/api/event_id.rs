@@ -122,6 +122,12 @@ impl EventId {
         Spelled::new(kind, parts).map(Self)
     }
 
+    /// The id that these bytes spell, if they spell one.
+    pub(crate) fn from_encoded(bytes: &[u8]) -> Option<Self> {
+        let (kind, parts) = spelling::read(bytes)?;
+        Spelled::new(kind, &parts).ok().map(Self)
+    }
+
     /// The bytes that identity is hashed from.
     pub(crate) fn as_encoded(&self) -> &[u8] {
         self.0.as_bytes()

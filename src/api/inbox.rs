@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use super::audit::Record;
 use super::builder::Builder;
 use super::codec::{Key, Value};
 use super::consumer::Consumer;
@@ -140,6 +141,19 @@ impl Inbox {
     /// A store that is closed.
     pub fn stats(&self) -> Result<Stats, Error> {
         Stats::of(self.engine())
+    }
+
+    /// What was done by hand in this store, oldest first: events forgotten with a reason, positions given
+    /// up. At most
+    /// `limit` records behind `after`, or from the first; give the last one of a page to get the next.
+    ///
+    /// A record is kept for the retention that the store was opened with; older ones go as new ones
+    /// come.
+    ///
+    /// # Errors
+    /// A failed read or a damaged row.
+    pub fn audit(&self, after: Option<&Record>, limit: usize) -> Result<Vec<Record>, Error> {
+        Record::page(self.engine(), after, limit)
     }
 
     /// Writes a copy of the last durable group to `file`, with checksums, while the store goes on.

@@ -52,7 +52,11 @@ impl<K: ?Sized, V: ?Sized> fmt::Debug for Map<K, V> {
 impl<K: ?Sized, V: ?Sized> Map<K, V> {
     pub(crate) fn new(name: &str, entry: &KeyspaceEntry) -> Self {
         let table = TableId::Keyspace(entry.id).name().into();
-        Self { name: name.into(), space: Space { id: entry.id, table }, types: PhantomData }
+        Self {
+            name: name.into(),
+            space: Space { id: entry.id, table, life: entry.life.clone() },
+            types: PhantomData,
+        }
     }
 
     /// The name that the keyspace is stored under.

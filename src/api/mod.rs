@@ -3,6 +3,7 @@
 //! Owns the public types and their promises; every rule behind them lives in the layers below.
 //! Nothing calls this layer.
 
+pub mod audit;
 pub(crate) mod batch;
 pub(crate) mod builder;
 pub(crate) mod claim;

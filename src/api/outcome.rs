@@ -8,8 +8,9 @@ use super::claim::Claim;
 ///
 /// Exhaustive on purpose: write an arm for each, or ask [`advice`](Self::advice), but no `_ => ack`.
 ///
-/// Variants that today's calls never return belong to refusals, leases and ordered sources, which
-/// later releases add; they are here so that adding those breaks nobody.
+/// `Fenced` and `Blocked` are answers of [ordered sources](crate::ordered). Variants that today's calls
+/// never return belong to refusals and leases, which later releases add; they are here so that adding
+/// those breaks nobody.
 ///
 /// ```
 /// # use std::time::Duration;

@@ -114,6 +114,10 @@ pub struct ConsumerStats {
     pub lookups: u64,
     /// Events forgotten by hand.
     pub forgotten: u64,
+    /// Deliveries of ordered sources that came behind a position not settled yet.
+    pub blocked: u64,
+    /// Deliveries by owners of ordered sources that a newer one has replaced.
+    pub fenced: u64,
     /// Ages of repeats: pairs of an exclusive bound in milliseconds and the repeats below it and no
     /// lower bound. Tells whether the retention is long enough.
     pub duplicate_ages_ms: Vec<(u64, u64)>,
@@ -135,6 +139,8 @@ impl ConsumerStats {
             other_errors: counters.other_errors.get(),
             lookups: counters.lookups.get(),
             forgotten: counters.forgotten.get(),
+            blocked: counters.blocked.get(),
+            fenced: counters.fenced.get(),
             duplicate_ages_ms: counters.duplicate_ages_ms.counts(),
         }
     }

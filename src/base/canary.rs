@@ -47,6 +47,10 @@ pub const NAMES: &[&str] = &[
     "forget-answers-before-it-is-durable",
     "lost-database-taken-for-a-new-store",
     "open-bucket-kept-for-a-shorter-policy",
+    "failed-position-not-marked-durably",
+    "position-committed-apart-from-its-state",
+    "blocked-not-seen-inside-one-batch",
+    "generation-promoted-in-two-commits",
 ];
 
 #[cfg(not(feature = "__canaries"))]

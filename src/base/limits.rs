@@ -8,6 +8,12 @@ pub(crate) const EVENT_ID_MAX_BYTES: usize = 65_535;
 pub(crate) const ALIASES_MAX: usize = 64;
 /// Bytes of a name of a consumer or keyspace (UTF-8).
 pub(crate) const NAME_MAX_BYTES: usize = 255;
+/// Bytes of an ordered source's name.
+pub(crate) const SOURCE_NAME_MAX_BYTES: usize = 1_024;
+/// Failed positions of one source that wait to be settled.
+pub(crate) const FAILED_POSITIONS_MAX: usize = 16;
+/// Bytes of the reason, and of the name, that something is done by hand with.
+pub(crate) const REASON_MAX_BYTES: usize = 1_024;
 /// Bytes of a key of application state.
 pub(crate) const KEY_MAX_BYTES: usize = 64 << 10;
 /// Bytes of a value of application state.

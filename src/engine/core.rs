@@ -161,7 +161,7 @@ impl Core {
                         Arc::new(engine.memtable.snapshot(image.snapshot.stored(), Seq::MAX));
                 }
                 *engine.state.write() = image;
-                *engine.registry.write() = opened.registry;
+                engine.registry.write().replace(opened.registry, self.seq);
                 group.done.set(Err(given_up()));
                 if let Some(crashed) = engine.flight.reset(self.seq, opened.applied) {
                     // What healing read was made durable first, so this is the truth for good.

@@ -21,6 +21,8 @@ pub(crate) struct ConsumerCounters {
     pub(crate) other_errors: Counter,
     pub(crate) lookups: Counter,
     pub(crate) forgotten: Counter,
+    pub(crate) blocked: Counter,
+    pub(crate) fenced: Counter,
     /// Ages of duplicates at their repeat, in milliseconds of store time.
     pub(crate) duplicate_ages_ms: Histogram,
 }

@@ -3,15 +3,18 @@
 //! What must hold: none panics, and what decodes encodes to the same bytes where a record has one
 //! spelling only.
 
+use super::audit::Entry;
 use super::backup::parse_rows;
 use super::mark::Mark;
+use super::ordered::PositionRow;
 use super::overlay::{open_value, seal_value};
 use super::registry::Registry;
 use super::results;
 use crate::base::ids::{KeyspaceId, ResultKey};
 
 /// One decoder after the other.
-pub(crate) const DECODERS: &[fn(&[u8])] = &[mark, name, result, value, backup_rows];
+pub(crate) const DECODERS: &[fn(&[u8])] =
+    &[mark, name, result, value, backup_rows, position, record];
 
 fn mark(bytes: &[u8]) {
     if let Ok(mark) = Mark::decode(bytes) {
@@ -20,7 +23,7 @@ fn mark(bytes: &[u8]) {
 }
 
 fn name(bytes: &[u8]) {
-    for key in [&b"c:name"[..], b"k:name", b"version-of-state"] {
+    for key in [&b"c:name"[..], b"k:name", b"version-of-state", b"g\0\0\0\x01", b"o\0\0\0\x01"] {
         let _ = Registry::default().load_row(key, bytes);
     }
     let (key, value) = bytes.split_at(bytes.len().min(9));
@@ -45,4 +48,17 @@ fn value(bytes: &[u8]) {
 
 fn backup_rows(bytes: &[u8]) {
     let _ = parse_rows(bytes);
+}
+
+fn position(bytes: &[u8]) {
+    if let Ok(row) = PositionRow::decode(bytes) {
+        assert_eq!(row.encode(), bytes);
+    }
+}
+
+fn record(bytes: &[u8]) {
+    let (key, value) = bytes.split_at(bytes.len().min(12));
+    if let Ok(entry) = Entry::decode(key, value) {
+        assert_eq!((&Entry::key(entry.place)[..], &entry.encode()[..]), (key, value));
+    }
 }

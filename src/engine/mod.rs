@@ -6,6 +6,7 @@
 //! Locks are taken in this order, and none is held while waiting for an earlier one: maintenance,
 //! slot, core, checkpointing, writer, state, registry.
 
+mod audit;
 mod backup;
 mod checkpoint;
 mod clocks;
@@ -15,10 +16,12 @@ mod counters;
 #[cfg(feature = "testkit")]
 pub(crate) mod decoders;
 mod flight;
+mod generations;
 mod group;
 mod maintenance;
 mod mark;
 mod names;
+mod ordered;
 mod overlay;
 mod process;
 mod query;
@@ -33,12 +36,14 @@ mod upkeep;
 mod verify;
 mod writer;
 
+pub(crate) use audit::{Action, Entry, Note};
 pub(crate) use backup::{restore, salvage};
 pub(crate) use counters::{ConsumerCounters, Counters};
 pub(crate) use group::{Committed, Done};
 pub(crate) use maintenance::SweepReport;
 #[cfg(feature = "testkit")]
 pub(crate) use mark::Mark;
+pub(crate) use ordered::{Moment, Owning, Placed, PositionRow, Skipping, Source, Standing};
 pub(crate) use process::{Case, Delivery, Draft, Handling, Ran};
 pub(crate) use query::PinnedView;
 pub(crate) use registry::{ConsumerEntry, KeyspaceEntry};
@@ -114,6 +119,7 @@ pub(crate) struct Engine {
     maintenance: Mutex<Maintenance>,
     pub(crate) counters: Counters,
     pub(crate) views: query::Views,
+    pub(crate) owed: ordered::Owed,
     maintenance_bell: Bell,
     sync_bell: Bell,
     handover: Handover,
@@ -162,7 +168,7 @@ impl Engine {
         let flight = Flight::default();
         flight.reset(core.seq, applied);
         let writer = Writer { db: Some(db), epoch: core.epoch };
-        let maintenance = Maintenance::new(&state)?;
+        let maintenance = Maintenance::new(&state, &registry)?;
         let opened_us = clock.stopwatch_us();
         let engine = Arc::new(Self {
             config,
@@ -182,6 +188,7 @@ impl Engine {
             maintenance: Mutex::new(maintenance),
             counters: Counters::default(),
             views: query::Views::default(),
+            owed: ordered::Owed::default(),
             maintenance_bell: Bell::default(),
             sync_bell: Bell::default(),
             handover: Handover::default(),

@@ -5,6 +5,7 @@
 //! a store already promised is not shortened unless the caller says so.
 
 use super::core::Core;
+use super::generations::Life;
 use super::registry::{
     ConsumerEntry, KeyspaceEntry, check_name, put_consumer, put_keyspace, put_state_version,
 };
@@ -181,7 +182,7 @@ impl Engine {
             return checked(entry);
         }
         let id = self.registry.read().next_keyspace()?;
-        let entry = KeyspaceEntry { id, codecs: codecs.to_owned() };
+        let entry = KeyspaceEntry { id, codecs: codecs.to_owned(), life: Life::default() };
         let mut batch = Batch::default();
         put_keyspace(&mut batch, name, &entry);
         self.commit_change(turn.core(), batch, &Change::default())?;

@@ -30,7 +30,7 @@ pub(crate) struct Handling {
 /// A delivery with everything computed that needs no lock.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    /// The event's own id, then its aliases.
+    /// The event's own id, then its aliases; none for a position that goes without.
     pub(crate) ids: Vec<IdHash>,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) time: Option<EventMs>,
@@ -272,6 +272,9 @@ fn add_claim(core: &mut Core, case: Case<'_>, result: Option<Vec<u8>>) -> Pendin
         kind: PendingKind::Claim { fingerprint, result },
         result_retention_ms: handling.result_retention_ms,
     };
+    if ids.is_empty() {
+        return claim; // a position alone settles it
+    }
     pending.add(claim.clone());
     if ids.len() > 1 {
         let is_new = |i: usize, id: &IdHash| !ids.iter().take(i).any(|earlier| earlier == id);

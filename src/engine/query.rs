@@ -6,6 +6,7 @@
 use std::sync::Weak;
 use std::time::Duration;
 
+use super::audit::Note;
 use super::process::Handling;
 use super::{Done, Engine};
 use crate::base::canary::planted;
@@ -145,10 +146,12 @@ impl Engine {
         &self,
         handling: &Handling,
         id: IdHash,
+        note: Option<&Note>,
         max_wait: Option<Duration>,
     ) -> Result<(bool, Option<Arc<Done>>), Error> {
         self.check_open()?;
         let mut turn = self.turn(max_wait)?;
+        self.check_generation(handling.scope)?;
         let core = turn.core();
         let classes = self.classes_of(handling);
         let pending = Some(&core.group.pending);
@@ -157,6 +160,9 @@ impl Engine {
             core.group.pending.forget(claim.hash());
         }
         let any = !claims.is_empty();
+        if any && let Some(note) = note {
+            self.note_by_hand(core, note)?;
+        }
         if !any && planted("forget-answers-before-it-is-durable") {
             return Ok((false, None));
         }

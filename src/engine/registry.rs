@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::generations::{Generations, Life};
 use crate::base::codec::{Malformed, Reader, Writer, unseal};
 use crate::base::error::Error;
 use crate::base::ids::{ClassId, ConsumerId, Generation, KeyspaceId, Scope};
@@ -39,11 +40,12 @@ impl ConsumerEntry {
 }
 
 /// A registered keyspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct KeyspaceEntry {
     pub(crate) id: KeyspaceId,
     /// Names and versions of its key and value codecs.
     pub(crate) codecs: String,
+    pub(crate) life: Life,
 }
 
 /// All names of a store.
@@ -54,6 +56,7 @@ pub(crate) struct Registry {
     classes: HashMap<ConsumerId, Arc<[ClassId]>>,
     pub(crate) keyspaces: BTreeMap<String, KeyspaceEntry>,
     pub(crate) state_version: u64,
+    pub(crate) generations: Generations,
 }
 
 /// An error unless the name can be one.
@@ -100,8 +103,10 @@ impl Registry {
                 let id = KeyspaceId(r.u32()?);
                 let codecs = text(r.bytes()?)?;
                 r.finish()?;
-                self.keyspaces.insert(text(name)?, KeyspaceEntry { id, codecs });
+                let life = Life::default();
+                self.keyspaces.insert(text(name)?, KeyspaceEntry { id, codecs, life });
             }
+            _ if self.generations.load_row(key, value)? => {}
             _ => {} // claims own the other rows
         }
         Ok(())
@@ -109,6 +114,7 @@ impl Registry {
 
     pub(crate) fn add_consumer(&mut self, name: &str, entry: ConsumerEntry) {
         self.classes.insert(entry.id, entry.classes.clone().into());
+        self.generations.serve(entry.scope());
         self.consumers.insert(name.to_owned(), entry);
     }
 
@@ -130,7 +136,9 @@ impl Registry {
     }
 
     pub(crate) fn next_keyspace(&self) -> Result<KeyspaceId, Error> {
-        let next = self.keyspaces.values().map(|k| k.id.0.saturating_add(1)).max().unwrap_or(1);
+        let named = self.keyspaces.values().map(|k| k.id);
+        let all = named.chain(self.generations.keyspaces());
+        let next = all.map(|id| id.0.saturating_add(1)).max().unwrap_or(1);
         if next > KEYSPACES_MAX {
             return Err(Error::limit(
                 "the number of keyspaces",
@@ -213,7 +221,8 @@ mod tests {
             (u32::MAX, None),
         ] {
             let mut registry = Registry::default();
-            let entry = KeyspaceEntry { id: KeyspaceId(last), codecs: String::new() };
+            let (id, life) = (KeyspaceId(last), Life::default());
+            let entry = KeyspaceEntry { id, codecs: String::new(), life };
             registry.keyspaces.insert("k".to_owned(), entry);
             match next {
                 Some(next) => assert_eq!(registry.next_keyspace().unwrap(), KeyspaceId(next)),

@@ -4,6 +4,7 @@
 //! succeeds. H3. The first storage error sticks: the event fails with it even if the handler swallows
 //! it.
 
+use super::generations::Life;
 use super::overlay::{Overlay, Scanned, open_value, seal_value};
 use crate::base::error::Error;
 use crate::base::ids::KeyspaceId;
@@ -28,6 +29,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Space {
     pub(crate) id: KeyspaceId,
     pub(crate) table: Arc<str>,
+    pub(crate) life: Life,
 }
 
 /// The staging area of one event.
@@ -81,7 +83,7 @@ impl<'g> Stage<'g> {
         key: Vec<u8>,
         value: Vec<u8>,
     ) -> Result<(), Error> {
-        let checked = self.check_put(&key, value.len());
+        let checked = space.life.check(self.tip).and_then(|()| self.check_put(&key, value.len()));
         self.note(checked)?;
         let sealed = seal_value(space.id, &key, value);
         self.own.stage(space.id, &key, Some(&sealed));
@@ -89,7 +91,7 @@ impl<'g> Stage<'g> {
     }
 
     pub(crate) fn remove(&mut self, space: &Space, key: Vec<u8>) -> Result<(), Error> {
-        let checked = self.check_put(&key, 0);
+        let checked = space.life.check(self.tip).and_then(|()| self.check_put(&key, 0));
         self.note(checked)?;
         self.own.stage(space.id, &key, None);
         Ok(())
@@ -132,6 +134,10 @@ impl<'g> Stage<'g> {
         Ok(())
     }
 
+    pub(crate) fn has_result(&self) -> bool {
+        self.result.is_some()
+    }
+
     pub(crate) fn skip(&mut self) {
         self.verdict = Verdict::Skip;
     }
@@ -161,6 +167,7 @@ pub(crate) fn read_stored(
     space: &Space,
     key: &[u8],
 ) -> Result<Option<Vec<u8>>, Error> {
+    space.life.check(snapshot)?;
     let table = TableId::Keyspace(space.id);
     match snapshot.get_in(table, &space.table, key)? {
         None => Ok(None),
@@ -191,6 +198,7 @@ fn scan_over(
     limit: usize,
     reverse: bool,
 ) -> Result<Scanned, Error> {
+    space.life.check(snapshot)?;
     let rows = snapshot.scan(TableId::Keyspace(space.id), bounds, reverse, own)?;
     rows.take(limit)
         .map(|row| {

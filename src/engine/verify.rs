@@ -30,6 +30,8 @@ impl Engine {
         }
         self.verify_state(&snapshot)?;
         self.verify_results(&snapshot)?;
+        self.verify_positions(&snapshot)?;
+        self.verify_audit(&snapshot)?;
         // Nobody writes to the file meanwhile.
         let _writer = self.writer.lock();
         self.directory.check_pages()

@@ -20,6 +20,10 @@ pub(crate) enum TableId {
     Keyspace(KeyspaceId),
     /// Stored results of one result bucket.
     Results(u32),
+    /// Where each ordered source stands.
+    Positions,
+    /// What was done by hand, when and why.
+    Audit,
 }
 
 impl TableId {
@@ -31,6 +35,8 @@ impl TableId {
             Self::Tombstones => "tombstones".to_owned(),
             Self::Keyspace(id) => format!("state-{id}"),
             Self::Results(bucket) => format!("results-{bucket}"),
+            Self::Positions => "positions".to_owned(),
+            Self::Audit => "audit".to_owned(),
         }
     }
 
@@ -43,6 +49,8 @@ impl TableId {
             Self::Tombstones => (3, 0),
             Self::Keyspace(id) => (4, id.0),
             Self::Results(bucket) => (5, bucket),
+            Self::Positions => (6, 0),
+            Self::Audit => (12, 0),
         };
         kind << 32 | u64::from(index)
     }
@@ -56,6 +64,8 @@ impl TableId {
             (3, 0) => Some(Self::Tombstones),
             (4, id) => Some(Self::Keyspace(KeyspaceId(id))),
             (5, bucket) => Some(Self::Results(bucket)),
+            (6, 0) => Some(Self::Positions),
+            (12, 0) => Some(Self::Audit),
             _ => None,
         }
     }
@@ -83,6 +93,8 @@ mod tests {
             TableId::Keyspace(KeyspaceId(u32::MAX)),
             TableId::Results(0),
             TableId::Results(7),
+            TableId::Positions,
+            TableId::Audit,
         ];
         let mut names = std::collections::BTreeSet::new();
         for id in ids {
@@ -92,7 +104,8 @@ mod tests {
         // Application state is nobody's to reclaim, whatever the claims' catalogue names.
         let reclaimable = names.iter().filter(|name| is_reclaimable(name));
         assert_eq!(reclaimable.collect::<Vec<_>>(), ["results-0", "results-7"]);
-        assert_eq!(TableId::from_code(6 << 32), None);
+        assert_eq!(TableId::from_code(13 << 32), None);
+        assert_eq!(TableId::from_code(6 << 32 | 1), None);
         assert_eq!(TableId::from_code(1), None);
     }
 }

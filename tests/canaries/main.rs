@@ -13,6 +13,7 @@ mod findings;
 mod forgetting;
 mod groups;
 mod journal;
+mod ordered;
 mod store;
 
 use std::io::Write;
@@ -127,4 +128,12 @@ canaries! {
         => findings::a_lost_database_file_is_no_new_store;
     open_bucket: "open-bucket-kept-for-a-shorter-policy"
         => findings::a_shorter_policy_holds_from_now_on;
+    failed_position: "failed-position-not-marked-durably"
+        => ordered::a_failed_position_blocks_after_a_power_cut;
+    position_apart: "position-committed-apart-from-its-state"
+        => ordered::every_power_cut_leaves_position_and_state_together;
+    blocked_in_batch: "blocked-not-seen-inside-one-batch"
+        => ordered::a_failure_blocks_the_rest_of_its_batch;
+    promoted_in_two: "generation-promoted-in-two-commits"
+        => ordered::no_power_cut_separates_a_generation_from_its_maps;
 }

@@ -168,6 +168,7 @@ impl Consumer {
         engine.check_open()?;
         let throttled = engine.throttle().err();
         let mut turn = engine.turn(self.max_wait)?;
+        engine.check_generation(self.handling.scope)?;
         let classes = engine.classes_of(&self.handling);
         for (item, delivery) in rest {
             let ran = match delivery {

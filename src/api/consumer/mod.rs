@@ -1,10 +1,13 @@
 //! A named logical handler and its calls.
 
 mod batch;
+pub mod generation;
+pub mod ordered;
 
 use std::panic::resume_unwind;
 use std::time::Duration;
 
+use super::audit::Reason;
 use super::claim::Claim;
 use super::event::Event;
 use super::event_id::EventId;
@@ -19,8 +22,8 @@ use crate::base::ids::IdHash;
 use crate::base::limits::ALIASES_MAX;
 use crate::base::sync::Arc;
 use crate::engine::{
-    Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine, Handling, Ran,
-    Stage,
+    self, Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine,
+    Handling, Note, Ran, Stage,
 };
 
 /// A named logical handler: the scope in which an event is handled once.
@@ -175,12 +178,14 @@ impl Consumer {
     ) -> Result<(Ran<T>, Option<Arc<Done>>), Error> {
         let engine = self.inbox.engine();
         let delivery = self.delivery(engine, event)?;
+        engine.check_generation(self.handling.scope).map_err(|e| self.count_error(e))?;
         let missed = match engine.peek(&self.handling, &delivery)? {
             Ok(draft) => return Ok((Ran::Draft(draft), None)),
             Err(missed) => missed,
         };
         engine.throttle()?;
         let mut turn = engine.turn(self.max_wait).map_err(|e| self.count_error(e))?;
+        engine.check_generation(self.handling.scope).map_err(|e| self.count_error(e))?;
         let classes = engine.classes_of(&self.handling);
         let (handling, missed) = (&self.handling, missed.as_ref());
         let case = Case { handling, classes: &classes, delivery: &delivery, missed };
@@ -258,8 +263,47 @@ impl Consumer {
     /// # Errors
     /// As [`process`](Self::process), without a handler's.
     pub fn forget(&self, id: &EventId) -> Result<bool, Error> {
+        self.forget_noted(id, None)
+    }
+
+    /// As [`forget`](Self::forget), leaving on record who did it and why.
+    ///
+    /// The record is part of the same commit; see [`Inbox::audit`](crate::Inbox::audit). Where nothing
+    /// was there to forget, none is left.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use txinbox::audit::{Action, Reason};
+    /// # use txinbox::{Event, EventId, Inbox, Retention};
+    /// # let inbox = Inbox::in_memory(Retention::at_least(Duration::from_secs(60)))?;
+    /// let consumer = inbox.consumer("billing")?;
+    /// let id = EventId::text("order-1")?;
+    /// consumer.process(&Event::unchecked(id.clone()), |_| Ok(()))?;
+    /// let reason = Reason::new("booked twice by hand, ticket 12").by("anna");
+    /// assert!(consumer.forget_with_reason(&id, reason)?);
+    ///
+    /// let record = inbox.audit(None, 10)?.remove(0);
+    /// assert_eq!((record.who(), record.reason()), ("anna", "booked twice by hand, ticket 12"));
+    /// assert_eq!(record.consumer(), "billing");
+    /// assert_eq!(record.action(), &Action::Forgot { id });
+    /// # Ok::<(), txinbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`forget`](Self::forget); a reason out of bounds (see [`Reason`]).
+    pub fn forget_with_reason(
+        &self,
+        id: &EventId,
+        reason: impl Into<Reason>,
+    ) -> Result<bool, Error> {
+        let action = engine::Action::Forgot { id: id.as_encoded().to_vec() };
+        let note = reason.into().checked()?.note(self.handling.scope, action);
+        self.forget_noted(id, Some(&note))
+    }
+
+    fn forget_noted(&self, id: &EventId, note: Option<&Note>) -> Result<bool, Error> {
         let engine = self.inbox.engine();
-        let (any, done) = engine.forget(&self.handling, self.hash(id), self.max_wait)?;
+        let (any, done) = engine.forget(&self.handling, self.hash(id), note, self.max_wait)?;
         done.map(|done| engine.wait(&done)).transpose()?;
         self.counters.forgotten.add(u64::from(any));
         Ok(any)

@@ -40,6 +40,8 @@ enum Kind {
     Decode { what: String },
     ViewEnded,
     Closed,
+    Superseded { what: String },
+    StaleSource { source: String, newest: u64, got: u64 },
 }
 
 impl Error {
@@ -139,6 +141,14 @@ impl Error {
 
     pub(crate) fn closed() -> Self {
         Self::new(Kind::Closed)
+    }
+
+    pub(crate) fn superseded(what: impl Into<String>) -> Self {
+        Self::new(Kind::Superseded { what: what.into() })
+    }
+
+    pub(crate) fn stale_source(source: impl Into<String>, newest: u64, got: u64) -> Self {
+        Self::new(Kind::StaleSource { source: source.into(), newest, got })
     }
 
     /// The handler itself returned an error; [`handler`](Self::handler) recovers it.
@@ -283,6 +293,19 @@ impl Error {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(*self.0, Kind::Closed)
+    }
+
+    /// A handle, of a consumer or a map, is of a generation that was replaced or given up; ask the inbox
+    /// for a new one.
+    #[must_use]
+    pub fn is_superseded(&self) -> bool {
+        matches!(*self.0, Kind::Superseded { .. })
+    }
+
+    /// The delivery is from an incarnation of its ordered source that a newer one has replaced.
+    #[must_use]
+    pub fn is_stale_source(&self) -> bool {
+        matches!(*self.0, Kind::StaleSource { .. })
     }
 
     /// Delivering the same event again later can succeed without anybody changing anything.

@@ -78,6 +78,16 @@ impl fmt::Display for Error {
                 "this view was ended because it held back too much free space; open a new one",
             ),
             Kind::Closed => f.write_str("the inbox was closed; open it again"),
+            Kind::Superseded { what } => write!(
+                f,
+                "{what} belongs to a generation that was replaced or given up; nothing was kept: ask \
+                 the inbox for it again"
+            ),
+            Kind::StaleSource { source, newest, got } => write!(
+                f,
+                "source {source} is in incarnation {newest} by now, this is of {got}; nothing was \
+                 kept: read from the source as it is now, or ask for it with its newest incarnation"
+            ),
         }
     }
 }
@@ -103,6 +113,8 @@ impl fmt::Debug for Error {
             Kind::Decode { .. } => "Decode",
             Kind::ViewEnded => "ViewEnded",
             Kind::Closed => "Closed",
+            Kind::Superseded { .. } => "Superseded",
+            Kind::StaleSource { .. } => "StaleSource",
         };
         f.debug_tuple(kind).field(&self.to_string()).finish()
     }

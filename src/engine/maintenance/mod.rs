@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Engine;
+use super::registry::Registry;
 use crate::base::canary::planted;
 use crate::base::error::Error;
 use crate::base::ids::{ClassId, Epoch};
@@ -63,15 +64,15 @@ pub(crate) struct SweepReport {
 }
 
 impl Maintenance {
-    pub(crate) fn new(state: &State) -> Result<Self, Error> {
+    pub(crate) fn new(state: &State, registry: &Registry) -> Result<Self, Error> {
         let (garbage, bench) = (VecDeque::new(), Workbench::default());
         let mut fresh = Self { epoch: None, build: None, paused: None, bench, garbage };
-        fresh.collect_garbage(state)?;
+        fresh.collect_garbage(state, registry)?;
         Ok(fresh)
     }
 
     /// Finds what earlier openings left half built or half freed.
-    fn collect_garbage(&mut self, state: &State) -> Result<(), Error> {
+    fn collect_garbage(&mut self, state: &State, registry: &Registry) -> Result<(), Error> {
         let catalogue = &state.catalogue;
         let live_runs = state.runs.values().flatten().flat_map(|run| run.table_names());
         let live: std::collections::HashSet<String> = live_runs
@@ -83,9 +84,16 @@ impl Maintenance {
         for table in state.snapshot.table_names()? {
             if is_reclaimable(&table) && !live.contains(&table) {
                 self.garbage.push_back(Garbage::for_table(table));
+            } else if registry.generations.is_retired(&table) {
+                self.retire(table);
             }
         }
         Ok(())
+    }
+
+    /// Frees a keyspace of application state that a newer generation has replaced.
+    pub(crate) fn retire(&mut self, table: String) {
+        self.garbage.push_back(Garbage::Rows { table, gone: None });
     }
 }
 
@@ -137,7 +145,7 @@ impl Engine {
         let epoch = self.core_epoch()?;
         if work.epoch != Some(epoch) {
             (work.build, work.paused) = (None, None);
-            work.collect_garbage(&self.state.read())?;
+            work.collect_garbage(&self.state.read(), &self.registry.read())?;
             work.epoch = Some(epoch);
         }
         if work.build.is_none() {

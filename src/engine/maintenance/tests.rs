@@ -82,7 +82,7 @@ fn mt3_a_view_ended_under_a_merge_gives_the_build_up_and_the_next_one_succeeds()
     assert_eq!(deliver(&consumer, delivered + 1..delivered + 2), (1, 0));
     engine.checkpoint_soon().unwrap(); // of which the freed tables are gone
     drop(nobody_else_works);
-    let fresh = Maintenance::new(&engine.state.read()).unwrap();
+    let fresh = Maintenance::new(&engine.state.read(), &engine.registry.read()).unwrap();
     assert!(
         fresh.garbage.iter().all(|g| matches!(g, Garbage::Recent { .. })),
         "nothing is left over"
