@@ -96,7 +96,7 @@ impl Builder {
         self
     }
 
-    /// How many claims are kept in memory before they are sealed into sorted runs, 524,288
+    /// How many claims are kept in memory before they are sealed into sorted runs, 1,048,576
     /// unless set; at least 1,024. Small stores use only what they need.
     #[must_use]
     pub fn recent_max_claims(mut self, claims: usize) -> Self {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use crate::base::hash::IdHashMap;
 use crate::base::ids::{ClassId, EventMs, Fingerprint, IdHash, Place, ResultKey, Scope};
+use crate::base::limits::GROUP_MAX_EVENTS;
 
 /// What the group will store under an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,17 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    /// Empty, with room for as many claims as another had.
+    pub(crate) fn with_room_of(other: &Self) -> Self {
+        let claims = other.claims.len().min(GROUP_MAX_EVENTS);
+        Self {
+            claims: Vec::with_capacity(claims),
+            newest_of: IdHashMap::with_capacity_and_hasher(claims, Default::default()),
+            older: Vec::with_capacity(claims),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn next_place(&mut self) -> Place {
         let place = Place(self.next_place);
         self.next_place = self.next_place.saturating_add(1);

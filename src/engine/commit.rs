@@ -88,7 +88,8 @@ impl Engine {
     /// Closes the open group. The caller holds the slot, and lets what is returned land; with `None`
     /// everybody who waited has been answered.
     pub(crate) fn close_group(&self, core: &mut Core) -> Option<Takeoff> {
-        let group = std::mem::take(&mut core.group);
+        let next = core.group.next();
+        let group = std::mem::replace(&mut core.group, next);
         let done = group.done.clone();
         if !group.is_dirty() {
             return None; // nobody waits for a group without anything in it

@@ -155,6 +155,15 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    /// A fresh one, with room for what this one has: groups that follow one another are alike.
+    pub(crate) fn next(&self) -> Self {
+        Self {
+            batch: Batch::with_room_of(&self.batch),
+            pending: Pending::with_room_of(&self.pending),
+            ..Self::default()
+        }
+    }
+
     /// Whether there is anything to commit.
     pub(crate) fn is_dirty(&self) -> bool {
         !(self.batch.is_empty() && self.pending.is_empty())

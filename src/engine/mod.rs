@@ -44,7 +44,7 @@ pub(crate) use maintenance::SweepReport;
 #[cfg(feature = "testkit")]
 pub(crate) use mark::Mark;
 pub(crate) use ordered::{Moment, Owning, Placed, PositionRow, Skipping, Source, Standing};
-pub(crate) use process::{Case, Delivery, Draft, Handling, Ran};
+pub(crate) use process::{Ahead, Case, Delivery, Draft, Handling, Ran};
 pub(crate) use query::PinnedView;
 pub(crate) use registry::{ConsumerEntry, KeyspaceEntry};
 pub(crate) use results::ResultBytes;

@@ -82,6 +82,21 @@ impl<T> From<Result<Draft<T>, Error>> for Ran<T> {
 /// What a look-up outside the slot found out: no run of this set knows the ids.
 pub(crate) struct Missed(Arc<RunSet>);
 
+/// What the filters said of some deliveries, in their order.
+pub(crate) struct Ahead {
+    classes: Arc<[ClassId]>,
+    missed: Missed,
+    absent: Vec<bool>,
+}
+
+impl Ahead {
+    /// What is known of one of them, if its consumer's claims lie where they did.
+    pub(crate) fn missed(&self, index: usize, classes: &[ClassId]) -> Option<&Missed> {
+        let absent = self.absent.get(index).copied().unwrap_or_default();
+        (absent && *self.classes == *classes).then_some(&self.missed)
+    }
+}
+
 impl Engine {
     /// Answers a plain repeat from durable claims, without the write slot. Otherwise returns what
     /// it learnt, so that the runs need not be asked again.
@@ -107,12 +122,24 @@ impl Engine {
         }
     }
 
-    /// Brings what look-ups of these deliveries will read first into the processor's caches.
-    pub(crate) fn touch<'d>(&self, deliveries: impl Iterator<Item = &'d Delivery>) {
+    /// Asks the runs' filters for these deliveries, without the slot and many at once, so that the processor
+    /// waits for memory once and not for each; and brings into its caches what look-ups read first.
+    pub(crate) fn look_ahead<'d>(
+        &self,
+        handling: &Handling,
+        deliveries: impl Iterator<Item = &'d Result<Delivery, Error>>,
+    ) -> Ahead {
+        let classes = self.classes_of(handling);
         let state = self.state.read();
-        for id in deliveries.filter_map(|d| d.ids.first()) {
-            state.recent.touch(*id);
-        }
+        let runs: Vec<_> = classes.iter().filter_map(|c| state.runs.get(c)).flatten().collect();
+        let is_absent = |delivery: &Delivery| {
+            if let Some(id) = delivery.ids.first() {
+                state.recent.touch(*id);
+            }
+            delivery.ids.iter().all(|id| runs.iter().all(|run| !run.maybe(*id)))
+        };
+        let absent = deliveries.map(|d| d.as_ref().is_ok_and(is_absent)).collect();
+        Ahead { classes, missed: Missed(state.runs.clone()), absent }
     }
 
     /// Every class that a consumer's claims may lie in.

@@ -14,6 +14,9 @@ pub(crate) type Put = Option<Vec<u8>>;
 /// A row: its table, its key, and what becomes of it.
 pub(crate) type Row<'a> = (TableId, &'a [u8], Option<&'a [u8]>);
 
+/// Room that a batch may have before it is filled.
+const ROOM_MAX_BYTES: usize = 1 << 20;
+
 const VERSION: u8 = 1;
 /// What follows: the table that the next rows belong to.
 const TABLE: u8 = 1;
@@ -37,6 +40,11 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    /// Empty, with room for as many bytes as another had.
+    pub(crate) fn with_room_of(other: &Self) -> Self {
+        Self { log: Writer::with_capacity(other.log.len().min(ROOM_MAX_BYTES)), table: None }
+    }
+
     pub(crate) fn put(&mut self, table: TableId, key: &[u8], value: &[u8]) {
         self.begin(table);
         self.log.u8(PUT);

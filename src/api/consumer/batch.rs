@@ -13,10 +13,10 @@ use super::super::tx::Tx;
 use super::{Consumer, RanItem, in_tx};
 use crate::base::error::{BoxError, Error};
 use crate::base::sync::Arc;
-use crate::engine::{Case, Committed, Delivery, Done, Ran};
+use crate::engine::{Ahead, Case, Committed, Delivery, Done, Ran};
 
-/// How many deliveries are brought into the processor's caches ahead of their look-ups.
-const TOUCHED_AT_ONCE: usize = 1_024;
+/// For how many deliveries the filters are asked at once.
+const ASKED_AT_ONCE: usize = 1_024;
 
 /// What everybody who waits for a group is told.
 type GroupAnswer = Result<Arc<Committed>, Error>;
@@ -147,10 +147,11 @@ impl Consumer {
         let mut run = BatchRun { ran: Vec::with_capacity(items.len()), panic: None, waits };
         while run.panic.is_none() && run.ran.len() < items.len() {
             let next = run.ran.len();
-            engine.touch(deliveries.iter().skip(next).take(TOUCHED_AT_ONCE).flatten());
+            let soon = deliveries.iter().skip(next).take(ASKED_AT_ONCE);
+            let ahead = engine.look_ahead(&self.handling, soon);
             let (items, deliveries) = (items.iter().skip(next), &deliveries);
             let rest = items.zip(deliveries.get(next..).unwrap_or_default());
-            if let Err(error) = self.run_group(rest, &mut handler, &mut run) {
+            if let Err(error) = self.run_group(rest, &ahead, &mut handler, &mut run) {
                 run.ran.resize_with(deliveries.len(), || (Ran::Failed(error.clone()), None));
             }
         }
@@ -161,6 +162,7 @@ impl Consumer {
     fn run_group<'m, M: 'm, T>(
         &self,
         rest: impl Iterator<Item = (&'m M, &'m Result<Delivery, Error>)>,
+        ahead: &Ahead,
         handler: &mut impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
         run: &mut BatchRun<T>,
     ) -> Result<(), Error> {
@@ -170,7 +172,7 @@ impl Consumer {
         let mut turn = engine.turn(self.max_wait)?;
         engine.check_generation(self.handling.scope)?;
         let classes = engine.classes_of(&self.handling);
-        for (item, delivery) in rest {
+        for (index, (item, delivery)) in rest.enumerate() {
             let ran = match delivery {
                 Err(error) => Ran::Failed(error.clone()),
                 // Too much in memory, and it could not be sealed: repeats are answered all the same.
@@ -181,8 +183,8 @@ impl Consumer {
                     }
                 }
                 Ok(delivery) => {
-                    let handling = &self.handling;
-                    let case = Case { handling, classes: &classes, delivery, missed: None };
+                    let (handling, missed) = (&self.handling, ahead.missed(index, &classes));
+                    let case = Case { handling, classes: &classes, delivery, missed };
                     engine.handle(turn.core(), case, in_tx(|tx: &mut Tx<'_>| handler(tx, item)))
                 }
             };

@@ -61,7 +61,7 @@ fn rows(db: &Db, run: &Run) -> Vec<ClaimRow> {
 /// Two partitions in one bucket and one in the other; a merge of both runs, in two partitions again.
 #[test]
 fn bd4_a_seal_and_a_merge_hold_every_row_that_no_tombstone_hides() {
-    let (db, tables) = (database(), tables(70));
+    let (db, tables) = (database(), tables(140));
     let mut naive: Vec<_> = rows_of(&tables).collect();
     naive.sort_by_key(|hit| hit.row.hash);
     let at = |n: usize| (naive[n].row.hash, naive[n].position);
@@ -69,7 +69,7 @@ fn bd4_a_seal_and_a_merge_hold_every_row_that_no_tombstone_hides() {
     let mut tombstones = Tombstones::default();
     tombstones.insert(hidden.0, (hidden.1.0, Place(hidden.1.1.0 + 1)));
     tombstones.insert(kept, (seq, place));
-    let runs = built(&db, seal(&tables, 71), &tombstones);
+    let runs = built(&db, seal(&tables, 141), &tombstones);
     for (run, (bucket, partitions)) in runs.iter().zip([(1, 2), (2, 1)]) {
         let of_bucket = naive.iter().filter(|hit| hit.bucket == BucketId(bucket));
         let stored = of_bucket.map(|hit| hit.row).filter(|row| row.hash != hidden.0);
@@ -77,7 +77,7 @@ fn bd4_a_seal_and_a_merge_hold_every_row_that_no_tombstone_hides() {
         assert_eq!(run.meta().partitions.len(), partitions);
     }
     let (forgotten, mut later) = (naive[900].row.hash, Tombstones::default());
-    later.insert(forgotten, (Seq(132), Place(0)));
+    later.insert(forgotten, (Seq(262), Place(0)));
     let name = RunName { epoch: Epoch(1), id: RunId(9) };
     let merged = built(&db, Build::merge(BucketId(1), runs, name), &later);
     let gone = [hidden.0, forgotten];
