@@ -102,6 +102,8 @@ pub struct ConsumerStats {
     pub mismatches: u64,
     /// Events at or below the floor.
     pub too_late: u64,
+    /// Events that the handler turned down for good.
+    pub refused: u64,
     /// Events that the handler chose not to remember.
     pub skipped: u64,
     /// Events whose handler returned an error.
@@ -133,6 +135,7 @@ impl ConsumerStats {
             duplicates: counters.duplicates.get(),
             mismatches: counters.mismatches.get(),
             too_late: counters.too_late.get(),
+            refused: counters.refused.get(),
             skipped: counters.skipped.get(),
             handler_errors: counters.handler_errors.get(),
             panics: counters.panics.get(),

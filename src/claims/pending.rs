@@ -11,7 +11,7 @@ use crate::base::ids::{ClassId, EventMs, Fingerprint, IdHash, Place, ResultKey, 
 /// What the group will store under an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PendingKind {
-    Claim { fingerprint: Option<Fingerprint>, result: Option<Vec<u8>> },
+    Claim { fingerprint: Option<Fingerprint>, result: Option<Vec<u8>>, refused: bool },
     Alias { primary: IdHash },
 }
 

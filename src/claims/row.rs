@@ -20,7 +20,12 @@ pub(crate) enum StoredResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RowKind {
     /// The event was settled.
-    Claim { fingerprint: Option<Fingerprint>, result: StoredResult },
+    Claim {
+        fingerprint: Option<Fingerprint>,
+        result: StoredResult,
+        /// Turned down for good by its handler; the result says why.
+        refused: bool,
+    },
     /// Another id of the event whose claim lies under `primary`.
     Alias { primary: IdHash },
 }

@@ -308,7 +308,7 @@ impl Engine {
     ) -> RowKind {
         match &claim.kind {
             PendingKind::Alias { primary } => RowKind::Alias { primary: *primary },
-            PendingKind::Claim { fingerprint, result } => {
+            PendingKind::Claim { fingerprint, result, refused } => {
                 let result = match result {
                     None => StoredResult::None,
                     Some(bytes) if bytes.is_empty() => StoredResult::Empty,
@@ -321,7 +321,7 @@ impl Engine {
                         StoredResult::Key(key)
                     }
                 };
-                RowKind::Claim { fingerprint: *fingerprint, result }
+                RowKind::Claim { fingerprint: *fingerprint, result, refused: *refused }
             }
         }
     }

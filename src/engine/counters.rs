@@ -16,6 +16,7 @@ pub(crate) struct ConsumerCounters {
     pub(crate) mismatches: Counter,
     pub(crate) too_late: Counter,
     pub(crate) skipped: Counter,
+    pub(crate) refused: Counter,
     pub(crate) handler_errors: Counter,
     pub(crate) panics: Counter,
     pub(crate) other_errors: Counter,

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::Engine;
 use super::core::Core;
 use super::overlay::Overlay;
-use super::stage::{Stage, Verdict};
+use super::stage::{Stage, Staged, Verdict};
 use crate::base::canary::planted;
 use crate::base::error::{BoxError, Error};
 use crate::base::ids::{ClassId, EventMs, Fingerprint, IdHash, Scope};
@@ -57,6 +57,7 @@ impl Case<'_> {
 #[derive(Debug)]
 pub(crate) enum Draft<T> {
     Applied(T, PendingClaim),
+    Refused(T, PendingClaim),
     Duplicate(Known),
     Skipped(T),
     Mismatch(Known),
@@ -236,14 +237,23 @@ impl Engine {
             Ok(staged) => staged,
             Err(error) => return Ran::Failed(error),
         };
-        if staged.verdict == Verdict::Skip {
-            return Ran::Draft(Draft::Skipped(value));
-        }
-        self.stage_rows(core, staged.overlay);
-        let result_bytes = staged.result.as_ref().map_or(0, Vec::len);
+        Ran::Draft(self.keep(core, case, staged, value))
+    }
+
+    /// What the group keeps of an event whose handler succeeded.
+    fn keep<T>(&self, core: &mut Core, case: Case<'_>, staged: Staged, value: T) -> Draft<T> {
+        let (result, refused) = match staged.verdict {
+            Verdict::Skip => return Draft::Skipped(value),
+            Verdict::Refuse(bytes) => (Some(bytes), true),
+            Verdict::Keep => {
+                self.stage_rows(core, staged.overlay);
+                (staged.result, false)
+            }
+        };
+        let result_bytes = result.as_ref().map_or(0, Vec::len);
         core.group.staged_bytes = core.group.staged_bytes.saturating_add(result_bytes);
-        let claim = add_claim(core, case, staged.result);
-        Ran::Draft(Draft::Applied(value, claim))
+        let claim = add_claim(core, case, result, refused);
+        if refused { Draft::Refused(value, claim) } else { Draft::Applied(value, claim) }
     }
 }
 
@@ -259,7 +269,12 @@ impl Engine {
     }
 }
 
-fn add_claim(core: &mut Core, case: Case<'_>, result: Option<Vec<u8>>) -> PendingClaim {
+fn add_claim(
+    core: &mut Core,
+    case: Case<'_>,
+    result: Option<Vec<u8>>,
+    refused: bool,
+) -> PendingClaim {
     let Case { handling, delivery, .. } = case;
     let pending = &mut core.group.pending;
     let (ids, fingerprint) = (&delivery.ids, delivery.fingerprint);
@@ -269,7 +284,7 @@ fn add_claim(core: &mut Core, case: Case<'_>, result: Option<Vec<u8>>) -> Pendin
         scope: handling.scope,
         class: case.class(),
         event_time: delivery.time,
-        kind: PendingKind::Claim { fingerprint, result },
+        kind: PendingKind::Claim { fingerprint, result, refused },
         result_retention_ms: handling.result_retention_ms,
     };
     if ids.is_empty() {

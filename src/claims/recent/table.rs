@@ -26,6 +26,7 @@ const FINGERPRINT: u32 = 1 << 0;
 const ALIAS: u32 = 1 << 1;
 const RESULT_EMPTY: u32 = 1 << 2;
 const RESULT_KEY: u32 = 1 << 3;
+const REFUSED: u32 = 1 << 4;
 
 /// A stored row that a look-up met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +208,7 @@ impl Table {
         debug_assert!(claim.place.0 <= PLACE_MAX, "place past its limit");
         let (word, flags) = match claim.kind {
             RowKind::Alias { primary } => (u64::from(self.extras.push(halves(primary))), ALIAS),
-            RowKind::Claim { fingerprint, result } => match (fingerprint, result) {
+            RowKind::Claim { fingerprint, result, .. } => match (fingerprint, result) {
                 (None, StoredResult::None) => (0, 0),
                 (None, StoredResult::Empty) => (0, RESULT_EMPTY),
                 (None, StoredResult::Key(key)) => (key.0, RESULT_KEY),
@@ -219,6 +220,8 @@ impl Table {
                 }
             },
         };
+        let refused = matches!(claim.kind, RowKind::Claim { refused: true, .. });
+        let flags = if refused { flags | REFUSED } else { flags };
         Entry {
             hash: halves(claim.hash),
             word,
@@ -254,6 +257,7 @@ impl Table {
             [entry.word; 2]
         };
         RowKind::Claim {
+            refused: has(REFUSED),
             fingerprint: has(FINGERPRINT).then_some(Fingerprint(first)),
             result: if has(RESULT_KEY) {
                 StoredResult::Key(ResultKey(second))

@@ -153,6 +153,7 @@ fn plain_row(first: u64, claims: usize) -> PackedRow {
                 kind: RowKind::Claim {
                     fingerprint: Some(Fingerprint(bits())),
                     result: StoredResult::None,
+                    refused: false,
                 },
             })
             .collect(),
