@@ -94,6 +94,7 @@ pub use api::consumer::{Consumer, generation, ordered};
 pub use api::event::Event;
 pub use api::event_id::EventId;
 pub use api::inbox::Inbox;
+pub use api::lease;
 pub use api::map::Map;
 pub use api::outcome::{Advice, Outcome};
 pub use api::stats;

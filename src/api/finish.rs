@@ -115,6 +115,19 @@ impl Finisher {
                 self.counters.mismatches.add(1);
                 Outcome::Mismatch(self.claim(&known, committed)?)
             }
+            Draft::InProgress { expires_in_ms, attempt, .. } => {
+                self.counters.in_progress.add(1);
+                let expires_in = Duration::from_millis(expires_in_ms);
+                Outcome::InProgress { expires_in, attempt }
+            }
+            Draft::Fenced { token } => {
+                self.counters.late_finishers.add(1);
+                Outcome::Fenced { epoch: token }
+            }
+            Draft::Dead { attempts } => {
+                self.counters.dead.add(1);
+                Outcome::Dead { attempts }
+            }
             Draft::TooLate { floor } => {
                 self.counters.too_late.add(1);
                 let distance = Duration::from_millis(floor.0.unsigned_abs());

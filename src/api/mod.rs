@@ -13,6 +13,7 @@ pub(crate) mod event;
 pub(crate) mod event_id;
 pub(crate) mod finish;
 pub(crate) mod inbox;
+pub mod lease;
 pub(crate) mod map;
 pub(crate) mod outcome;
 pub mod stats;

@@ -48,7 +48,7 @@ pub(crate) struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn class(&self) -> ClassId {
+    pub(super) fn class(&self) -> ClassId {
         self.classes.last().copied().unwrap_or_default()
     }
 }
@@ -61,7 +61,22 @@ pub(crate) enum Draft<T> {
     Duplicate(Known),
     Skipped(T),
     Mismatch(Known),
-    TooLate { floor: EventMs },
+    TooLate {
+        floor: EventMs,
+    },
+    /// Somebody holds a lease on it, or its next attempt is not due. `is_other` if that is for another payload.
+    InProgress {
+        expires_in_ms: u64,
+        attempt: u32,
+        is_other: bool,
+    },
+    /// A later lease has taken its place.
+    Fenced {
+        token: u64,
+    },
+    Dead {
+        attempts: u32,
+    },
 }
 
 /// What a handler's call came to.
@@ -137,8 +152,36 @@ impl Engine {
     }
 
     /// The answer that needs no handler; `None` for a new event that may be handled.
-    fn judge<T>(&self, core: &mut Core, case: Case<'_>) -> Result<Option<Draft<T>>, Error> {
-        let Case { handling, classes, delivery, missed } = case;
+    pub(super) fn judge<T>(
+        &self,
+        core: &mut Core,
+        case: Case<'_>,
+    ) -> Result<Option<Draft<T>>, Error> {
+        if let Some(draft) = self.settled(core, case)? {
+            return Ok(Some(draft));
+        }
+        let Case { handling, delivery, .. } = case;
+        if let Some(draft) = self.leased(core, delivery) {
+            return Ok(Some(draft));
+        }
+        if let Some(time) = delivery.time {
+            let floor = self.state.read().catalogue.floors.get(&handling.scope).copied();
+            if let Some(floor) = floor.filter(|f| time <= *f && !handling.accept_late) {
+                return Ok(Some(Draft::TooLate { floor }));
+            }
+            self.check_not_ahead(core, case, time)?;
+        }
+        self.check_space(core)?;
+        Ok(None)
+    }
+
+    /// The answer by the claims alone.
+    pub(super) fn settled<T>(
+        &self,
+        core: &mut Core,
+        case: Case<'_>,
+    ) -> Result<Option<Draft<T>>, Error> {
+        let Case { classes, delivery, missed, .. } = case;
         let pending =
             Some(&core.group.pending).filter(|_| !planted("duplicates-inside-one-batch-missed"));
         let resolution = Resolver::new(&self.state, classes, pending, missed.map(|m| &m.0))
@@ -157,23 +200,13 @@ impl Engine {
                 Ok(Some(Draft::Duplicate(claim)))
             }
             Resolution::Mismatch { claim } => Ok(Some(Draft::Mismatch(claim))),
-            Resolution::New => {
-                if let Some(time) = delivery.time {
-                    let floor = self.state.read().catalogue.floors.get(&handling.scope).copied();
-                    if let Some(floor) = floor.filter(|f| time <= *f && !handling.accept_late) {
-                        return Ok(Some(Draft::TooLate { floor }));
-                    }
-                    self.check_not_ahead(core, case, time)?;
-                }
-                self.check_space(core)?;
-                Ok(None)
-            }
+            Resolution::New => Ok(None),
         }
     }
 
     /// Errs while there is no room for new events: for a while after the disk was full, and until the
     /// ballast lies again, without which the next full disk could not be got over.
-    fn check_space(&self, core: &mut Core) -> Result<(), Error> {
+    pub(super) fn check_space(&self, core: &mut Core) -> Result<(), Error> {
         core.check_space(&*self.clock)?;
         let ballast = self.directory.ballast();
         if !ballast.is_missing() {
@@ -208,7 +241,7 @@ impl Engine {
         }
     }
 
-    fn run<T>(
+    pub(super) fn run<T>(
         &self,
         core: &mut Core,
         case: Case<'_>,
@@ -253,6 +286,8 @@ impl Engine {
         let result_bytes = result.as_ref().map_or(0, Vec::len);
         core.group.staged_bytes = core.group.staged_bytes.saturating_add(result_bytes);
         let claim = add_claim(core, case, result, refused);
+        let reserved = self.release(core, &case.delivery.ids);
+        add_aliases(core, case, &reserved, claim.hash);
         if refused { Draft::Refused(value, claim) } else { Draft::Applied(value, claim) }
     }
 }

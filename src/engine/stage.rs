@@ -137,7 +137,7 @@ impl<'g> Stage<'g> {
     }
 
     pub(crate) fn has_result(&self) -> bool {
-        self.result.is_some()
+        self.result.is_some() || matches!(self.verdict, Verdict::Refuse(_))
     }
 
     pub(crate) fn refuse(&mut self, bytes: Vec<u8>) -> Result<(), Error> {

@@ -117,6 +117,9 @@ pub fn audit(inbox: &Inbox, settled: bool) -> Result<(), String> {
             engine.read_result(&snapshot, result).map_err(say)?;
         }
     }
+    if !engine.leases_equal_their_table().map_err(say)? {
+        return Err("I8: the leases differ from their table".to_owned());
+    }
     same_limits(&runs, &catalogue)?;
     if settled { nothing_left(&snapshot, &runs, &catalogue) } else { Ok(()) }
 }
