@@ -12,6 +12,7 @@ pub(crate) mod consumer;
 pub(crate) mod event;
 pub(crate) mod event_id;
 pub(crate) mod finish;
+pub mod http;
 pub(crate) mod inbox;
 pub mod lease;
 pub(crate) mod map;

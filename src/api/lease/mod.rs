@@ -1,8 +1,8 @@
 //! Leases: for work that cannot run inside a transaction, such as an HTTP call of some seconds.
 //!
 //! [`Consumer::process`](crate::Consumer::process) holds up every other handler while its own runs. For slow
-//! work, [`begin`](crate::Consumer::begin) takes the event on instead, do the work, and
-//! [`complete`](Lease::complete) commits claim, state and result together:
+//! work, take the event on with [`begin`](crate::Consumer::begin) instead, do the work, and
+//! [`complete`](Lease::complete) it: that commits claim, state and result together.
 //!
 //! ```
 //! # use std::time::Duration;
