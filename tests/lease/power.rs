@@ -25,10 +25,13 @@ fn open(disk: &SimDisk) -> Result<(Inbox, SimClock), Error> {
     builder.open_on(disk).map(|inbox| (inbox, clock))
 }
 
+/// Standing, attempts, token, note and error.
+type Row = (u8, u32, u64, Option<Vec<u8>>, Option<String>);
+
 /// What a store says of one event.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
-    stored: Option<(u8, u32, u64, Option<Vec<u8>>, Option<String>)>,
+    stored: Option<Row>,
     settled: Option<(bool, Option<Vec<u8>>)>,
     count: Option<u64>,
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::super::lease::Lease;
 use super::super::outcome::Outcome;
 use super::super::tx::Tx;
-use super::{Idempotency, Response};
+use super::{Response, settled};
 use crate::base::error::{BoxError, Error};
+use crate::base::sync::Arc;
 
 /// A request that is this worker's to run and to answer.
 ///
@@ -15,12 +16,12 @@ use crate::base::error::{BoxError, Error};
 #[derive(Debug)]
 pub struct Exchange {
     lease: Lease,
-    keys: Idempotency,
+    documentation: Option<Arc<str>>,
 }
 
 impl Exchange {
-    pub(super) fn new(lease: Lease, keys: Idempotency) -> Self {
-        Self { lease, keys }
+    pub(super) fn new(lease: Lease, documentation: Option<Arc<str>>) -> Self {
+        Self { lease, documentation }
     }
 
     /// The lease that the request is run under.
@@ -97,9 +98,9 @@ impl Exchange {
         match outcome {
             Outcome::Applied(response, _) | Outcome::Refused(response, _) => Ok(response),
             Outcome::Skipped(response) => Ok(response),
-            other => Ok(match self.keys.settled(other)? {
+            other => Ok(match settled(other)? {
                 Ok(response) => response,
-                Err(problem) => problem.documented(self.keys.documentation.clone()).response(),
+                Err(problem) => problem.documented(self.documentation.clone()).response(),
             }),
         }
     }

@@ -71,6 +71,7 @@ use super::event::Event;
 use super::event_id::EventId;
 use super::outcome::Outcome;
 use crate::base::error::Error;
+use crate::base::sync::Arc;
 
 /// How long a handler may take, unless told otherwise.
 const LEASE_TIME: Duration = Duration::from_secs(60);
@@ -92,7 +93,7 @@ pub enum Decision {
 pub struct Idempotency {
     consumer: Consumer,
     lease_time: Duration,
-    documentation: Option<String>,
+    documentation: Option<Arc<str>>,
 }
 
 impl Idempotency {
@@ -112,8 +113,8 @@ impl Idempotency {
 
     /// The page that explains the use of keys, to be named by every [`Problem`].
     #[must_use]
-    pub fn documentation(mut self, url: impl Into<String>) -> Self {
-        self.documentation = Some(url.into());
+    pub fn documentation(mut self, url: impl AsRef<str>) -> Self {
+        self.documentation = Some(url.as_ref().into());
         self
     }
 
@@ -142,38 +143,40 @@ impl Idempotency {
         let payload = joined(request);
         let event = Event::new(id, &payload);
         Ok(match self.consumer.start(&event, self.lease_time)? {
-            Started::Lease(lease) => Decision::Run(Exchange::new(lease, self.clone())),
+            Started::Lease(lease) => {
+                Decision::Run(Exchange::new(lease, self.documentation.clone()))
+            }
             Started::Settled { is_other: true, .. } => self.reject(Problem::reused()),
-            Started::Settled { outcome, .. } => match self.settled(outcome)? {
+            Started::Settled { outcome, .. } => match settled(outcome)? {
                 Ok(response) => Decision::Answer(response),
                 Err(problem) => self.reject(problem),
             },
         })
     }
 
-    /// The answer to a request that is not to be run.
-    fn settled<T>(&self, outcome: Outcome<T>) -> Result<Result<Response, Problem>, Error> {
-        let claim = match outcome {
-            Outcome::Duplicate(claim) | Outcome::Applied(_, claim) | Outcome::Refused(_, claim) => {
-                claim
-            }
-            Outcome::Mismatch(_) => return Ok(Err(Problem::reused())),
-            Outcome::InProgress { .. } | Outcome::Fenced { .. } => {
-                return Ok(Err(Problem::in_progress()));
-            }
-            Outcome::Dead { .. } => return Ok(Err(Problem::given_up())),
-            Outcome::Skipped(_) | Outcome::TooLate { .. } | Outcome::Blocked { .. } => {
-                return Ok(Err(Problem::gone()));
-            }
-        };
-        match claim.result() {
-            Some(bytes) => Response::decode(bytes).map(Ok),
-            None => Ok(Err(Problem::gone())),
-        }
-    }
-
     fn reject(&self, problem: Problem) -> Decision {
         Decision::Reject(problem.documented(self.documentation.clone()))
+    }
+}
+
+/// The answer to a request that is not to be run.
+fn settled<T>(outcome: Outcome<T>) -> Result<Result<Response, Problem>, Error> {
+    let claim = match outcome {
+        Outcome::Duplicate(claim) | Outcome::Applied(_, claim) | Outcome::Refused(_, claim) => {
+            claim
+        }
+        Outcome::Mismatch(_) => return Ok(Err(Problem::reused())),
+        Outcome::InProgress { .. } | Outcome::Fenced { .. } => {
+            return Ok(Err(Problem::in_progress()));
+        }
+        Outcome::Dead { .. } => return Ok(Err(Problem::given_up())),
+        Outcome::Skipped(_) | Outcome::TooLate { .. } | Outcome::Blocked { .. } => {
+            return Ok(Err(Problem::gone()));
+        }
+    };
+    match claim.result() {
+        Some(bytes) => Response::decode(bytes).map(Ok),
+        None => Ok(Err(Problem::gone())),
     }
 }
 

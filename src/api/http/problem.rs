@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Response;
 use super::key::KEY_MAX_BYTES;
+use crate::base::sync::Arc;
 
 /// How soon a client may ask again while its request runs.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -16,7 +17,7 @@ pub struct Problem {
     title: &'static str,
     detail: String,
     retry_after: Option<Duration>,
-    documentation: Option<String>,
+    documentation: Option<Arc<str>>,
 }
 
 impl Problem {
@@ -62,7 +63,7 @@ impl Problem {
         Self::new(422, "Idempotency-Key is already used", detail)
     }
 
-    pub(super) fn documented(self, url: Option<String>) -> Self {
+    pub(super) fn documented(self, url: Option<Arc<str>>) -> Self {
         Self { documentation: url, ..self }
     }
 
@@ -160,7 +161,7 @@ mod tests {
         ];
         for problem in all {
             let url = "https://example.com/\"\\\n\u{1}";
-            let response = problem.clone().documented(Some(url.to_owned())).response();
+            let response = problem.clone().documented(Some(url.into())).response();
             let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
             assert_eq!(body["type"], url);
             assert_eq!(body["title"], problem.title());
