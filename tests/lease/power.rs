@@ -1,12 +1,12 @@
-//! The power fails at every call of the disk while leases are at work.
+//! The power, or a call, fails at every call of the disk while leases are at work.
 //!
-//! Each image must hold exactly what the calls that had returned have done, or that and the call under way;
+//! Each image, and each store that healed, must hold exactly what the calls that had returned have done, or that and the call under way;
 //! then every event is carried on to its end, and was applied once.
 
 use std::cell::RefCell;
 
 use txinbox::lease::{Begun, Lease, Standing, status};
-use txinbox::testkit::{PowerLoss, SimClock, SimDisk, audit};
+use txinbox::testkit::{Call, Fault, PowerLoss, SimClock, SimDisk, audit};
 use txinbox::{Consumer, Error, Inbox, Map, Outcome, Retention, hours};
 
 use crate::kit::{event, id, secs};
@@ -62,6 +62,18 @@ struct Log {
     calls: usize,
     newest_token: u64,
     after_each: Vec<Vec<Seen>>,
+}
+
+impl Log {
+    /// An error unless what is found is what the calls that returned have done, or that and one more.
+    fn explains(&self, steps: &[Vec<Seen>], found: &Vec<Seen>) -> Result<(), String> {
+        let before = self.calls.checked_sub(1).and_then(|n| steps.get(n));
+        let nothing = found.iter().all(|s| s.stored.is_none() && s.settled.is_none());
+        let is_known = before == Some(found)
+            || steps.get(self.calls) == Some(found)
+            || self.calls == 0 && nothing;
+        if is_known { Ok(()) } else { Err(format!("after {} calls: {found:?}", self.calls)) }
+    }
 }
 
 struct Script<'a> {
@@ -126,6 +138,11 @@ impl Script<'_> {
 fn workload(disk: &SimDisk, log: &RefCell<Log>, looks: bool) -> Result<(), Error> {
     *log.borrow_mut() = Log::default();
     let (inbox, _clock) = open(disk)?;
+    scripted(inbox, log, looks)
+}
+
+fn scripted(inbox: Inbox, log: &RefCell<Log>, looks: bool) -> Result<(), Error> {
+    *log.borrow_mut() = Log::default();
     let consumer = inbox.consumer("c")?.max_attempts(2);
     let counts = inbox.map("counts")?;
     Script { inbox, consumer, counts, log, looks }.run()
@@ -181,19 +198,48 @@ fn no_power_cut_loses_or_repeats_a_step_of_a_lease() {
             let say = |e: Error| e.to_string();
             let (inbox, clock) = open(image).map_err(say)?;
             let log = log.borrow();
-            let found = seen(&inbox).map_err(say)?;
-            let before = log.calls.checked_sub(1).and_then(|n| steps.get(n));
-            let nothing = found.iter().all(|s| s.stored.is_none() && s.settled.is_none());
-            let is_known = before == Some(&found)
-                || steps.get(log.calls) == Some(&found)
-                || log.calls == 0 && nothing;
-            if !is_known {
-                return Err(format!("after {} calls: {found:?}", log.calls));
-            }
+            log.explains(&steps, &seen(&inbox).map_err(say)?)?;
             carry_on(&inbox, &clock, log.newest_token)
         },
     );
     let report = report.unwrap();
     println!("{report:?}");
     assert!(report.images > 100, "{report:?}");
+}
+
+/// Each call fails once, or from then on until the script has ended. The store heals in the same process
+/// and shows the truth; so does one that is opened after a kill.
+#[test]
+fn no_failing_call_loses_or_repeats_a_step_of_a_lease() {
+    let log = RefCell::new(Log::default());
+    let probe = SimDisk::new();
+    workload(&probe, &log, true).unwrap();
+    let steps = log.borrow().after_each.clone();
+    let all = [Call::Write, Call::Sync, Call::SetLen, Call::Read];
+    let mut failed = 0;
+    for lasts in [false, true] {
+        for ordinal in 1..probe.calls() {
+            let disk = SimDisk::new();
+            let (inbox, clock) = open(&disk).unwrap();
+            disk.reset_calls();
+            let fault = Fault::error(ordinal, &all);
+            disk.inject(if lasts { fault.lasting() } else { fault });
+            let ended = scripted(inbox.clone(), &log, false);
+            disk.clear_faults();
+            clock.advance(secs(1)); // past the rest that a store which is down takes
+            let Err(error) = ended else { break };
+            failed += 1;
+            let place = format!("call {ordinal}, lasting {lasts}: {error}");
+            assert!(error.is_io() || error.is_unknown_outcome(), "{place}");
+            let killed = disk.kill();
+            for (inbox, clock) in [(inbox, clock), open(&killed).unwrap()] {
+                let log = log.borrow();
+                log.explains(&steps, &seen(&inbox).unwrap())
+                    .unwrap_or_else(|e| panic!("{place}: {e}"));
+                carry_on(&inbox, &clock, log.newest_token)
+                    .unwrap_or_else(|e| panic!("{place}: {e}"));
+            }
+        }
+    }
+    assert!(failed > 40, "{failed}");
 }

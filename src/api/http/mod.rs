@@ -44,7 +44,8 @@
 //! # Ok::<(), txinbox::Error>(())
 //! ```
 //!
-//! All calls block; from asynchronous code make them where blocking is allowed.
+//! All calls block; from asynchronous code make them where blocking is allowed. `examples/webhook` is a whole
+//! server on axum.
 //!
 //! # What remains
 //!
