@@ -10,5 +10,6 @@ mod limits;
 mod model;
 mod power;
 mod races;
+mod reference;
 mod rules;
 mod upkeep;

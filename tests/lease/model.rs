@@ -1,6 +1,5 @@
-//! Random runs against a plain reference: a map of events, each with a standing, a token and a time.
+//! Random runs against the reference.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -10,25 +9,9 @@ use txinbox::testkit::{Keep, audit};
 use txinbox::{Consumer, Event, Inbox, Map, Outcome};
 
 use crate::kit::{Lab, id, secs};
+use crate::reference::{Answer, End, MAX_ATTEMPTS, Named, Reference, Row, State, said};
 
-const MAX_ATTEMPTS: u32 = 3;
 const WORKERS: usize = 3;
-
-/// An event is known under two ids; `second` delivers it under its other one alone.
-#[derive(Clone, Copy, Debug)]
-struct Named {
-    n: u8,
-    second: bool,
-    payload: u8,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum End {
-    Ok,
-    Refuse,
-    Skip,
-    Fail,
-}
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -78,147 +61,6 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Kill),
         1 => Just(Op::PowerCut),
     ]
-}
-
-/// What is known of an event that is not settled.
-#[derive(Clone, Debug)]
-struct Row {
-    held: bool,
-    dead: bool,
-    until: u64,
-    token: u64,
-    attempt: u32,
-    note: Option<u8>,
-    payload: u8,
-}
-
-#[derive(Clone, Debug)]
-enum State {
-    Open(Row),
-    Settled { payload: u8, refused: bool },
-}
-
-/// What a call came to, in as few words as the reference knows.
-#[derive(Clone, Debug, PartialEq)]
-enum Answer {
-    Lease { attempt: u32, note: Option<u8> },
-    Applied,
-    Refused,
-    Skipped,
-    HandlerError,
-    Duplicate { refused: bool },
-    Mismatch,
-    InProgress { left: u64, attempt: u32 },
-    Dead { attempts: u32 },
-    Fenced { token: u64 },
-    Done(bool),
-    Lost,
-}
-
-fn said(outcome: Outcome<()>) -> Answer {
-    match outcome {
-        Outcome::Applied(..) => Answer::Applied,
-        Outcome::Refused(..) => Answer::Refused,
-        Outcome::Skipped(()) => Answer::Skipped,
-        Outcome::Duplicate(claim) => Answer::Duplicate { refused: claim.is_refused() },
-        Outcome::Mismatch(_) => Answer::Mismatch,
-        Outcome::InProgress { expires_in, attempt } => {
-            Answer::InProgress { left: expires_in.as_secs(), attempt }
-        }
-        Outcome::Dead { attempts } => Answer::Dead { attempts },
-        Outcome::Fenced { epoch } => Answer::Fenced { token: epoch },
-        other => panic!("{other:?}"),
-    }
-}
-
-#[derive(Default)]
-struct Reference {
-    now: u64,
-    events: BTreeMap<u8, State>,
-    counts: BTreeMap<u64, u64>,
-}
-
-impl Reference {
-    /// The answer of the claims or of a row that is in the way.
-    fn judge(&self, event: Named) -> Option<Answer> {
-        match self.events.get(&event.n)? {
-            State::Settled { payload, refused } if *payload == event.payload => {
-                Some(Answer::Duplicate { refused: *refused })
-            }
-            State::Settled { .. } => Some(Answer::Mismatch),
-            State::Open(row) => {
-                let left = row.until.saturating_sub(self.now);
-                let waits = Answer::InProgress { left, attempt: row.attempt };
-                match row {
-                    _ if row.payload != event.payload => Some(waits),
-                    _ if row.dead => Some(Answer::Dead { attempts: row.attempt }),
-                    _ => (left > 0).then_some(waits),
-                }
-            }
-        }
-    }
-
-    fn begin(&mut self, event: Named, duration: u64, token: u64) -> Answer {
-        if let Some(answer) = self.judge(event) {
-            return answer;
-        }
-        let until = self.now + duration;
-        let fresh = Row {
-            held: true,
-            dead: false,
-            until,
-            token,
-            attempt: 0,
-            note: None,
-            payload: event.payload,
-        };
-        let mut row = match self.events.remove(&event.n) {
-            Some(State::Open(row)) => row,
-            _ => fresh.clone(),
-        };
-        let answer = if row.attempt >= MAX_ATTEMPTS {
-            row = Row { dead: true, held: false, ..row };
-            Answer::Dead { attempts: row.attempt }
-        } else {
-            row = Row { attempt: row.attempt + 1, note: row.note, ..fresh };
-            Answer::Lease { attempt: row.attempt, note: row.note }
-        };
-        self.events.insert(event.n, State::Open(row));
-        answer
-    }
-
-    fn current(&mut self, n: u8, token: u64) -> Option<&mut Row> {
-        match self.events.get_mut(&n) {
-            Some(State::Open(row)) if row.held && row.token == token => Some(row),
-            _ => None,
-        }
-    }
-
-    /// What a worker whose lease may be gone is told; `None` while it is not.
-    fn late(&mut self, event: Named, token: u64) -> Option<Answer> {
-        if self.current(event.n, token).is_some() {
-            return None;
-        }
-        match self.events.get(&event.n) {
-            Some(State::Open(row)) => Some(Answer::Fenced { token: row.token }),
-            Some(State::Settled { .. }) => self.judge(event),
-            None => Some(Answer::Fenced { token }),
-        }
-    }
-
-    fn handle(&mut self, event: Named, end: End) -> Answer {
-        let refused = match end {
-            End::Fail => return Answer::HandlerError,
-            End::Skip => return Answer::Skipped,
-            End::Refuse => true,
-            End::Ok => {
-                *self.counts.entry(u64::from(event.n)).or_default() += 1;
-                false
-            }
-        };
-        self.events.insert(event.n, State::Settled { payload: event.payload, refused });
-        if refused { Answer::Refused } else { Answer::Applied }
-    }
 }
 
 struct Driver {

@@ -132,8 +132,8 @@ impl Lease {
     /// this lease is still the current one.
     ///
     /// If it is not, the handler does not run and nothing changes: the outcome is that of the repeat of
-    /// a settled event, or [`Outcome::Fenced`] with the newest token. After an error the lease is as it was: complete it again, or fail
-    /// it. [`Tx::refuse`] settles the event, too; [`Tx::skip`] ends the lease and remembers nothing.
+    /// a settled event, or [`Outcome::Fenced`] with the newest token. After an error the lease is as it
+    /// was: complete it again, or fail it. [`Tx::refuse`] settles the event, too; [`Tx::skip`] ends the lease and remembers nothing.
     ///
     /// # Errors
     /// As [`Consumer::process`].

@@ -41,10 +41,10 @@
 //! # What holds
 //!
 //! - At most one lease on an event is current, under whichever of its ids it comes. Others get
-//!   [`Outcome::InProgress`](crate::Outcome::InProgress) with the time that is left, from `begin` and from `process` alike.
+//!   [`Outcome::InProgress`] with the time that is left, from `begin` and from `process` alike.
 //! - Only the current lease can complete. A worker that comes too late changes nothing and is told what the
 //!   event's repeat is told, a duplicate with the other's result, or
-//!   [`Outcome::Fenced`](crate::Outcome::Fenced). That holds for a lease that has run out: as long as nobody
+//!   [`Outcome::Fenced`]. That holds for a lease that has run out: as long as nobody
 //!   has taken it over, it can still be completed.
 //! - A [token](Lease::token) grows from lease to lease over the whole life of the store, and is given out
 //!   only once it is durable: a system that remembers the largest it saw can turn late calls away.
@@ -55,8 +55,8 @@
 //! # What does not
 //!
 //! A lease orders attempts inside this store; the world outside is ordered by tokens and idempotency keys, if
-//! it heeds them. A call that was sent just before a crash may arrive after the next attempt's. An event taken on with `begin`
-//! may also be handled by [`process`](crate::Consumer::process) once its lease has run out.
+//! it heeds them. A call that was sent just before a crash may arrive after the next attempt's. An event
+//! taken on with `begin` may also be handled by [`process`](crate::Consumer::process) once its lease has run out.
 
 mod handle;
 mod status;
