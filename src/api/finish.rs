@@ -150,9 +150,10 @@ impl Finisher {
         match known {
             Known::Pending(pending) => Ok(self.pending_claim(pending, committed)),
             Known::Stored(stored) => {
-                let RowKind::Claim { fingerprint, result, refused } = stored.row.kind else {
+                let RowKind::Claim { fingerprint, result } = stored.row.kind else {
                     return Err(Error::corrupt("a claim", "an alias row stands for it"));
                 };
+                let refused = result.is_refused();
                 let result = engine.read_result_now(result)?;
                 let says = Says { fingerprint, result, refused };
                 Ok(self.claim_of(stored.class, stored.row.at, stored.row.wall, says))

@@ -212,11 +212,11 @@ impl Before {
                     w.u128(primary.0);
                 }
             }
-            RowKind::Claim { fingerprint, result, .. } => {
+            RowKind::Claim { fingerprint, result } => {
                 if let Some(fingerprint) = fingerprint {
                     w.u64(fingerprint.0);
                 }
-                if let StoredResult::Key(key) = result {
+                if let StoredResult::Key { key, .. } = result {
                     w.varint(key.0.wrapping_sub(self.result));
                     self.result = key.0;
                 }
@@ -233,13 +233,13 @@ impl Before {
                 ALIAS | FINGERPRINT_OR_NEAR
             }
             RowKind::Alias { .. } => ALIAS,
-            RowKind::Claim { fingerprint, result, refused } => {
+            RowKind::Claim { fingerprint, result } => {
+                let refused = if result.is_refused() { REFUSED } else { 0 };
                 let result = match result {
                     StoredResult::None => 0,
-                    StoredResult::Empty => 1 << RESULT_SHIFT,
-                    StoredResult::Key(_) => 2 << RESULT_SHIFT,
+                    StoredResult::Empty { .. } => 1 << RESULT_SHIFT,
+                    StoredResult::Key { .. } => 2 << RESULT_SHIFT,
                 };
-                let refused = if refused { REFUSED } else { 0 };
                 fingerprint.map_or(0, |_| FINGERPRINT_OR_NEAR) | result | refused
             }
         }
@@ -305,17 +305,18 @@ impl Before {
             true => Some(Fingerprint(r.u64()?)),
             false => None,
         };
+        let refused = tag & REFUSED != 0;
         let result = match result {
-            0 => StoredResult::None,
-            1 => StoredResult::Empty,
+            0 if !refused => StoredResult::None,
+            1 => StoredResult::Empty { refused },
             2 => {
                 self.result = self.result.wrapping_add(r.varint()?);
-                StoredResult::Key(ResultKey(self.result))
+                StoredResult::Key { key: ResultKey(self.result), refused }
             }
             _ => return Err(Malformed("unknown kind of result")),
         };
         self.claim = Some(hash);
-        Ok(RowKind::Claim { fingerprint, result, refused: tag & REFUSED != 0 })
+        Ok(RowKind::Claim { fingerprint, result })
     }
 }
 

@@ -60,7 +60,8 @@ impl Engine {
                 let key = key.as_slice().try_into().map(u64::from_be_bytes).map_err(|_| {
                     Error::corrupt(format!("table {name}"), "a key is not eight bytes long")
                 })?;
-                self.read_result(snapshot, StoredResult::Key(ResultKey(key)))?;
+                let stored = StoredResult::Key { key: ResultKey(key), refused: false };
+                self.read_result(snapshot, stored)?;
             }
         }
         Ok(())

@@ -113,7 +113,7 @@ pub fn audit(inbox: &Inbox, settled: bool) -> Result<(), String> {
         }
     }
     for row in rows {
-        if let RowKind::Claim { result: result @ StoredResult::Key(_), .. } = row.kind {
+        if let RowKind::Claim { result: result @ StoredResult::Key { .. }, .. } = row.kind {
             engine.read_result(&snapshot, result).map_err(say)?;
         }
     }

@@ -42,7 +42,7 @@ fn hash(n: u64) -> IdHash {
 }
 
 fn kind(n: u64) -> RowKind {
-    RowKind::Claim { fingerprint: Some(Fingerprint(n)), result: StoredResult::None, refused: false }
+    RowKind::Claim { fingerprint: Some(Fingerprint(n)), result: StoredResult::None }
 }
 
 /// The hashes of numbered events, taken before the clock runs.

@@ -15,12 +15,12 @@ pub(crate) fn any_claim() -> impl Strategy<Value = RecentClaim> {
     let hash = prop_oneof![any::<u128>(), (0..4_u128).prop_map(|h| h)].prop_map(IdHash);
     let result = prop_oneof![
         Just(StoredResult::None),
-        Just(StoredResult::Empty),
-        any::<u64>().prop_map(|k| StoredResult::Key(ResultKey(k)))
+        any::<bool>().prop_map(|refused| StoredResult::Empty { refused }),
+        any::<(u64, bool)>()
+            .prop_map(|(k, refused)| StoredResult::Key { key: ResultKey(k), refused })
     ];
-    let claim = (any::<Option<u64>>(), result, any::<bool>()).prop_map(|(f, result, refused)| {
-        RowKind::Claim { fingerprint: f.map(Fingerprint), result, refused }
-    });
+    let claim = (any::<Option<u64>>(), result)
+        .prop_map(|(f, result)| RowKind::Claim { fingerprint: f.map(Fingerprint), result });
     let alias = hash.clone().prop_map(|primary| RowKind::Alias { primary });
     let scope = prop_oneof![Just((0, 0)), Just((1, 0)), any::<(u32, u32)>()];
     let place = prop_oneof![0..9_u32, 0..=PLACE_MAX];
@@ -65,7 +65,6 @@ fn plain_row(claims: u32) -> PackedRow {
                 kind: RowKind::Claim {
                     fingerprint: Some(Fingerprint(u64::from(n) << 40)),
                     result: StoredResult::None,
-                    refused: false,
                 },
             })
             .collect(),
@@ -139,10 +138,9 @@ fn golden_bytes_of_a_row_with_every_kind_of_claim() {
     let settled = |fingerprint: Option<u64>, result| RowKind::Claim {
         fingerprint: fingerprint.map(Fingerprint),
         result,
-        refused: false,
     };
-    let refused = |result| RowKind::Claim { fingerprint: None, result, refused: true };
-    let key = |key| StoredResult::Key(ResultKey(key));
+    let empty = |refused| StoredResult::Empty { refused };
+    let key = |key| StoredResult::Key { key: ResultKey(key), refused: false };
     let alias = |primary| RowKind::Alias { primary: IdHash(primary) };
     let row = PackedRow {
         bucket: BucketId(300),
@@ -155,8 +153,8 @@ fn golden_bytes_of_a_row_with_every_kind_of_claim() {
             claim(3, 2, scope(7, 1), Some(-2), alias(2)),
             claim(4, 5, scope(7, 1), None, alias(1)),
             claim(5, 6, scope(7, 1), None, settled(None, key(257))),
-            claim(6, 7, scope(7, 1), None, settled(Some(1), StoredResult::Empty)),
-            claim(7, 8, scope(7, 1), None, refused(StoredResult::Empty)),
+            claim(6, 7, scope(7, 1), None, settled(Some(1), empty(false))),
+            claim(7, 8, scope(7, 1), None, settled(None, empty(true))),
         ],
     };
     let le = |n: u128| n.to_le_bytes();
@@ -231,7 +229,7 @@ fn malformed_bodies_under_a_good_checksum_are_refused() {
     assert_eq!(ends, [(body.len() - 2 * per_claim, 1), (body.len() - per_claim, 2)]);
     let head = [2, 0, 0, 0, 0];
     let tail = [0; 64];
-    for tag in [ALIAS | REFUSED, ALIAS | FINGERPRINT_OR_NEAR, ALIAS | 4, RESULT_MASK] {
+    for tag in [REFUSED, ALIAS | REFUSED, ALIAS | FINGERPRINT_OR_NEAR, ALIAS | 4, RESULT_MASK] {
         assert!(decode(&seal(&[&head[..], &[tag], &tail[..]].concat())).is_err());
     }
     for (tag, spelled) in [(PLACE, &[1][..]), (SCOPE, &[0, 0]), (PLACE, &[0])] {

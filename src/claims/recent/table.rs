@@ -208,19 +208,19 @@ impl Table {
         debug_assert!(claim.place.0 <= PLACE_MAX, "place past its limit");
         let (word, flags) = match claim.kind {
             RowKind::Alias { primary } => (u64::from(self.extras.push(halves(primary))), ALIAS),
-            RowKind::Claim { fingerprint, result, .. } => match (fingerprint, result) {
+            RowKind::Claim { fingerprint, result } => match (fingerprint, result) {
                 (None, StoredResult::None) => (0, 0),
-                (None, StoredResult::Empty) => (0, RESULT_EMPTY),
-                (None, StoredResult::Key(key)) => (key.0, RESULT_KEY),
+                (None, StoredResult::Empty { .. }) => (0, RESULT_EMPTY),
+                (None, StoredResult::Key { key, .. }) => (key.0, RESULT_KEY),
                 (Some(f), StoredResult::None) => (f.0, FINGERPRINT),
-                (Some(f), StoredResult::Empty) => (f.0, FINGERPRINT | RESULT_EMPTY),
-                (Some(f), StoredResult::Key(key)) => {
+                (Some(f), StoredResult::Empty { .. }) => (f.0, FINGERPRINT | RESULT_EMPTY),
+                (Some(f), StoredResult::Key { key, .. }) => {
                     let extra = self.extras.push([f.0, key.0]);
                     (u64::from(extra), FINGERPRINT | RESULT_KEY)
                 }
             },
         };
-        let refused = matches!(claim.kind, RowKind::Claim { refused: true, .. });
+        let refused = matches!(claim.kind, RowKind::Claim { result, .. } if result.is_refused());
         let flags = if refused { flags | REFUSED } else { flags };
         Entry {
             hash: halves(claim.hash),
@@ -257,12 +257,11 @@ impl Table {
             [entry.word; 2]
         };
         RowKind::Claim {
-            refused: has(REFUSED),
             fingerprint: has(FINGERPRINT).then_some(Fingerprint(first)),
             result: if has(RESULT_KEY) {
-                StoredResult::Key(ResultKey(second))
+                StoredResult::Key { key: ResultKey(second), refused: has(REFUSED) }
             } else if has(RESULT_EMPTY) {
-                StoredResult::Empty
+                StoredResult::Empty { refused: has(REFUSED) }
             } else {
                 StoredResult::None
             },

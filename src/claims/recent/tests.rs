@@ -153,7 +153,6 @@ fn plain_row(first: u64, claims: usize) -> PackedRow {
                 kind: RowKind::Claim {
                     fingerprint: Some(Fingerprint(bits())),
                     result: StoredResult::None,
-                    refused: false,
                 },
             })
             .collect(),

@@ -31,11 +31,12 @@ pub(super) fn has_word(flags: u8) -> bool {
 
 pub(super) fn pack(kind: RowKind) -> Packed {
     match kind {
-        RowKind::Claim { fingerprint, result, refused } => {
+        RowKind::Claim { fingerprint, result } => {
+            let refused = result.is_refused();
             let (result, extra) = match result {
                 StoredResult::None => (0, None),
-                StoredResult::Empty => (EMPTY_RESULT, None),
-                StoredResult::Key(key) => (KEYED_RESULT, Some(key.0)),
+                StoredResult::Empty { .. } => (EMPTY_RESULT, None),
+                StoredResult::Key { key, .. } => (KEYED_RESULT, Some(key.0)),
             };
             let flags = if refused { result | REFUSED } else { result };
             match fingerprint {
@@ -53,10 +54,11 @@ pub(super) fn pack(kind: RowKind) -> Packed {
 
 pub(super) fn unpack(packed: Packed) -> Result<RowKind, Malformed> {
     let Packed { flags, word, extra } = packed;
+    let refused = flags & REFUSED != 0;
     let result = match (flags & !(UNCHECKED | REFUSED), extra) {
-        (0, None) => StoredResult::None,
-        (EMPTY_RESULT, None) => StoredResult::Empty,
-        (KEYED_RESULT, Some(key)) => StoredResult::Key(ResultKey(key)),
+        (0, None) if !refused => StoredResult::None,
+        (EMPTY_RESULT, None) => StoredResult::Empty { refused },
+        (KEYED_RESULT, Some(key)) => StoredResult::Key { key: ResultKey(key), refused },
         (ALIAS, Some(upper)) if flags == ALIAS => {
             let primary = IdHash(u128::from(upper) << 64 | u128::from(word));
             return Ok(RowKind::Alias { primary });
@@ -67,5 +69,5 @@ pub(super) fn unpack(packed: Packed) -> Result<RowKind, Malformed> {
     if fingerprint.is_none() && word != 0 {
         return Err(Malformed("a fingerprint where there is none"));
     }
-    Ok(RowKind::Claim { fingerprint, result, refused: flags & REFUSED != 0 })
+    Ok(RowKind::Claim { fingerprint, result })
 }

@@ -17,7 +17,6 @@ fn plain(hash: u128, at: u64, wall: i64) -> ClaimRow {
         kind: RowKind::Claim {
             fingerprint: Some(Fingerprint(0x1122_3344_5566_7788)),
             result: StoredResult::None,
-            refused: false,
         },
     }
 }
@@ -46,14 +45,15 @@ fn k2_golden_bytes_of_plain_rows_never_change() {
 
 #[test]
 fn k2_golden_bytes_of_mixed_rows_never_change() {
-    let claim = |fingerprint, result| RowKind::Claim { fingerprint, result, refused: false };
-    let refused = |result| RowKind::Claim { fingerprint: None, result, refused: true };
+    let claim = |fingerprint, result| RowKind::Claim { fingerprint, result };
+    let empty = |refused| StoredResult::Empty { refused };
+    let keyed = StoredResult::Key { key: ResultKey(0x1234), refused: false };
     let rows = [
         with_kind(1, claim(None, StoredResult::None)),
-        with_kind(2, claim(Some(Fingerprint(7)), StoredResult::Empty)),
-        with_kind(3, claim(Some(Fingerprint(8)), StoredResult::Key(ResultKey(0x1234)))),
+        with_kind(2, claim(Some(Fingerprint(7)), empty(false))),
+        with_kind(3, claim(Some(Fingerprint(8)), keyed)),
         with_kind(3, RowKind::Alias { primary: IdHash(0x0b << 64 | 0x0a) }),
-        with_kind(4, refused(StoredResult::Empty)),
+        with_kind(4, claim(None, empty(true))),
     ];
     let bytes = encode(&rows, IdHash(u128::MAX), OWNER);
     let golden = [
@@ -153,13 +153,12 @@ fn k3_rows_of_one_hash_stay_together_and_may_outgrow_the_page() {
 pub(in super::super) fn any_kind() -> impl Strategy<Value = RowKind> {
     let result = prop_oneof![
         4 => Just(StoredResult::None),
-        1 => Just(StoredResult::Empty),
-        1 => any::<u64>().prop_map(|k| StoredResult::Key(ResultKey(k))),
+        1 => any::<bool>().prop_map(|refused| StoredResult::Empty { refused }),
+        1 => any::<(u64, bool)>()
+            .prop_map(|(k, refused)| StoredResult::Key { key: ResultKey(k), refused }),
     ];
-    let claim =
-        (any::<Option<u64>>(), result, any::<bool>()).prop_map(|(word, result, refused)| {
-            RowKind::Claim { fingerprint: word.map(Fingerprint), result, refused }
-        });
+    let claim = (any::<Option<u64>>(), result)
+        .prop_map(|(word, result)| RowKind::Claim { fingerprint: word.map(Fingerprint), result });
     let alias = any::<u128>().prop_map(|h| RowKind::Alias { primary: IdHash(h) });
     prop_oneof![4 => claim, 1 => alias]
 }

@@ -39,11 +39,7 @@ fn plain(i: u64) -> ClaimRow {
         hash: spread(i),
         at: StoreMs(i),
         wall: WallMs(1_700_000_000_000 + i as i64),
-        kind: RowKind::Claim {
-            fingerprint: Some(Fingerprint(i)),
-            result: StoredResult::None,
-            refused: false,
-        },
+        kind: RowKind::Claim { fingerprint: Some(Fingerprint(i)), result: StoredResult::None },
     }
 }
 
