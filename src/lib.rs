@@ -117,5 +117,7 @@ struct SourcesPage;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/ordered.md")]
 struct OrderedPage;
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/leases.md")]
 struct LeasesPage;

@@ -8,11 +8,8 @@ use super::claim::Claim;
 ///
 /// Exhaustive on purpose: write an arm for each, or ask [`advice`](Self::advice), but no `_ => ack`.
 ///
-/// `Fenced` and `Blocked` are answers of [ordered sources](crate::ordered). Variants that today's calls
-/// never return belong to refusals and leases, which later releases add; they are here so that adding
-/// those breaks nobody.
-/// Variants that no call returns yet belong to ordered sources, which a later release adds; they are
-/// here so that adding those breaks nobody.
+/// `InProgress`, `Fenced` and `Dead` are answers of [leases](crate::lease), `Fenced` and `Blocked` of
+/// [ordered sources](crate::ordered).
 ///
 /// ```
 /// # use std::time::Duration;

@@ -13,8 +13,8 @@ mod findings;
 mod forgetting;
 mod groups;
 mod journal;
-mod ordered;
 mod leases;
+mod ordered;
 mod store;
 
 use std::io::Write;

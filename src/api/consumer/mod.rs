@@ -2,8 +2,8 @@
 
 mod batch;
 pub mod generation;
-pub mod ordered;
 mod lease;
+pub mod ordered;
 
 pub(crate) use lease::{Started, lease_ms};
 
