@@ -64,6 +64,7 @@ impl Consumer {
         }
         let engine = self.inbox.engine();
         let delivery = self.delivery(engine, event)?;
+        engine.check_generation(self.handling.scope).map_err(|e| self.count_error(e))?;
         if let Ok(draft) = engine.peek(&self.handling, &delivery)? {
             return self.not_begun(draft, None);
         }
@@ -189,6 +190,7 @@ impl Consumer {
     ) -> Result<(R, Option<Arc<Done>>), Error> {
         let engine = self.inbox.engine();
         let mut turn = engine.turn(self.max_wait).map_err(|e| self.count_error(e))?;
+        engine.check_generation(self.handling.scope).map_err(|e| self.count_error(e))?;
         let classes = engine.classes_of(&self.handling);
         let handling = &self.handling;
         let case = Case { handling, classes: &classes, delivery, missed: None };
