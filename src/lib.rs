@@ -74,6 +74,8 @@
 //! - `serde`: [`codec::Json`] values; brings in `serde` and `serde_json`.
 //! - `testkit`: a simulated disk and clock for tests of your own consumers; no dependencies.
 //!
+//! Work that cannot run inside a transaction is the subject of [`lease`] and `docs/leases.md`.
+//!
 //! Which field of a delivery is its id, and how long it can come again, is listed for the
 //! well-known sources in `docs/sources.md`; the design is in `docs/design.md`.
 #![forbid(unsafe_code)]
@@ -93,7 +95,9 @@ pub use api::codec;
 pub use api::consumer::{Consumer, generation, ordered};
 pub use api::event::Event;
 pub use api::event_id::EventId;
+pub use api::http;
 pub use api::inbox::Inbox;
+pub use api::lease;
 pub use api::map::Map;
 pub use api::outcome::{Advice, Outcome};
 pub use api::stats;
@@ -113,3 +117,7 @@ struct SourcesPage;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/ordered.md")]
 struct OrderedPage;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/leases.md")]
+struct LeasesPage;

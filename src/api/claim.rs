@@ -28,6 +28,7 @@ pub struct Claim {
     pub(crate) kept_for: Option<Duration>,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) result: ResultBytes,
+    pub(crate) refused: bool,
 }
 
 impl Claim {
@@ -73,6 +74,13 @@ impl Claim {
             ResultBytes::Some(bytes) => Some(bytes),
             ResultBytes::None | ResultBytes::Expired => None,
         }
+    }
+
+    /// Whether the handler turned the event down with [`Tx::refuse`](crate::Tx::refuse); the result
+    /// says why.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// Whether there was a result that is kept no longer.

@@ -25,6 +25,13 @@ pub(crate) struct Finisher {
     clock: Cell<Option<(ClassId, StoreMs, Option<u64>)>>,
 }
 
+/// What a claim says besides when it was committed.
+struct Says {
+    fingerprint: Option<Fingerprint>,
+    result: ResultBytes,
+    refused: bool,
+}
+
 impl Finisher {
     pub(crate) fn new(inbox: Inbox, counters: Arc<ConsumerCounters>) -> Self {
         Self { inbox, counters, clock: Cell::new(None) }
@@ -89,6 +96,10 @@ impl Finisher {
                 self.counters.applied.add(1);
                 Outcome::Applied(value, self.pending_claim(&claim, committed))
             }
+            Draft::Refused(value, claim) => {
+                self.counters.refused.add(1);
+                Outcome::Refused(value, self.pending_claim(&claim, committed))
+            }
             Draft::Skipped(value) => {
                 self.counters.skipped.add(1);
                 Outcome::Skipped(value)
@@ -103,6 +114,19 @@ impl Finisher {
             Draft::Mismatch(known) => {
                 self.counters.mismatches.add(1);
                 Outcome::Mismatch(self.claim(&known, committed)?)
+            }
+            Draft::InProgress { expires_in_ms, attempt, .. } => {
+                self.counters.in_progress.add(1);
+                let expires_in = Duration::from_millis(expires_in_ms);
+                Outcome::InProgress { expires_in, attempt }
+            }
+            Draft::Fenced { token } => {
+                self.counters.late_finishers.add(1);
+                Outcome::Fenced { epoch: token }
+            }
+            Draft::Dead { attempts } => {
+                self.counters.dead.add(1);
+                Outcome::Dead { attempts }
             }
             Draft::TooLate { floor } => {
                 self.counters.too_late.add(1);
@@ -126,41 +150,37 @@ impl Finisher {
         match known {
             Known::Pending(pending) => Ok(self.pending_claim(pending, committed)),
             Known::Stored(stored) => {
-                let (fingerprint, result) = match stored.row.kind {
-                    RowKind::Claim { fingerprint, result } => (fingerprint, result),
-                    RowKind::Alias { .. } => {
-                        return Err(Error::corrupt("a claim", "an alias row stands for it"));
-                    }
+                let RowKind::Claim { fingerprint, result } = stored.row.kind else {
+                    return Err(Error::corrupt("a claim", "an alias row stands for it"));
                 };
+                let refused = result.is_refused();
                 let result = engine.read_result_now(result)?;
-                Ok(self.claim_of(stored.class, stored.row.at, stored.row.wall, fingerprint, result))
+                let says = Says { fingerprint, result, refused };
+                Ok(self.claim_of(stored.class, stored.row.at, stored.row.wall, says))
             }
         }
     }
 
     fn pending_claim(&self, claim: &PendingClaim, committed: Option<&Committed>) -> Claim {
-        let (fingerprint, result) = match &claim.kind {
-            PendingKind::Claim { fingerprint, result } => (*fingerprint, result.clone()),
-            PendingKind::Alias { .. } => (None, None),
+        let (fingerprint, result, refused) = match &claim.kind {
+            PendingKind::Claim { fingerprint, result, refused } => {
+                (*fingerprint, result.clone(), *refused)
+            }
+            PendingKind::Alias { .. } => (None, None, false),
         };
         let result = result.map_or(ResultBytes::None, ResultBytes::Some);
+        let says = Says { fingerprint, result, refused };
         let at = committed.map(|c| c.at(claim.class)).unwrap_or_default();
         let wall = committed.map(|c| c.wall).unwrap_or_default();
-        self.claim_of(claim.class, at, wall, fingerprint, result)
+        self.claim_of(claim.class, at, wall, says)
     }
 
-    fn claim_of(
-        &self,
-        class: ClassId,
-        at: StoreMs,
-        wall: WallMs,
-        fingerprint: Option<Fingerprint>,
-        result: ResultBytes,
-    ) -> Claim {
+    fn claim_of(&self, class: ClassId, at: StoreMs, wall: WallMs, says: Says) -> Claim {
         let (now, retention_ms) = self.clock_of(class);
         let age_ms = now.0.saturating_sub(at.0);
         let kept_for = retention_ms.map(|keep| Duration::from_millis(keep.saturating_sub(age_ms)));
         let age = Duration::from_millis(age_ms);
-        Claim { wall, at, age, kept_for, fingerprint, result }
+        let Says { fingerprint, result, refused } = says;
+        Claim { wall, at, age, kept_for, fingerprint, result, refused }
     }
 }

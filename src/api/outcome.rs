@@ -8,9 +8,8 @@ use super::claim::Claim;
 ///
 /// Exhaustive on purpose: write an arm for each, or ask [`advice`](Self::advice), but no `_ => ack`.
 ///
-/// `Fenced` and `Blocked` are answers of [ordered sources](crate::ordered). Variants that today's calls
-/// never return belong to refusals and leases, which later releases add; they are here so that adding
-/// those breaks nobody.
+/// `InProgress`, `Fenced` and `Dead` are answers of [leases](crate::lease), `Fenced` and `Blocked` of
+/// [ordered sources](crate::ordered).
 ///
 /// ```
 /// # use std::time::Duration;
@@ -30,7 +29,8 @@ use super::claim::Claim;
 pub enum Outcome<T> {
     /// New, and handled: claim and state are durable.
     Applied(T, Claim),
-    /// New, and turned down for good by the handler: the claim is durable, the state unchanged.
+    /// New, and turned down for good by the handler with [`Tx::refuse`](crate::Tx::refuse): the claim is
+    /// durable, the state unchanged.
     Refused(T, Claim),
     /// Settled before, with the same payload. Nothing was changed.
     Duplicate(Claim),
@@ -45,16 +45,17 @@ pub enum Outcome<T> {
         /// The newest event time that was ever forgotten.
         floor: SystemTime,
     },
-    /// Somebody holds a lease on it.
+    /// Somebody holds a [lease](crate::lease) on it, or its next attempt is not due yet.
     InProgress {
-        /// When the lease runs out if it is not renewed.
+        /// When the lease runs out if it is not renewed, or the next attempt may begin.
         expires_in: Duration,
         /// Which attempt this is, from 1.
         attempt: u32,
     },
-    /// A newer owner of its source exists.
+    /// Another has taken its place: a newer lease on the event, whose token this is, or a newer owner
+    /// of its source.
     Fenced {
-        /// The newest owner's epoch.
+        /// The newest lease's token, or the newest owner's epoch.
         epoch: u64,
     },
     /// An earlier position of its source failed and must be settled first.
@@ -62,7 +63,8 @@ pub enum Outcome<T> {
         /// That position.
         at: u64,
     },
-    /// It failed too often and is given up.
+    /// It failed too often and is given up, until it is
+    /// [redriven](crate::Consumer::redrive).
     Dead {
         /// How often it was tried.
         attempts: u32,

@@ -80,6 +80,10 @@ pub struct Stats {
     pub slice_histogram_us: Vec<(u64, u64)>,
     /// Times that a new event waited because maintenance was behind.
     pub throttled: u64,
+    /// Events that are worked on under a lease, or wait for their next attempt.
+    pub leases: u64,
+    /// Events that were given up after their last attempt.
+    pub dead_events: u64,
     /// Numbers by consumer.
     pub consumers: BTreeMap<String, ConsumerStats>,
 }
@@ -102,6 +106,16 @@ pub struct ConsumerStats {
     pub mismatches: u64,
     /// Events at or below the floor.
     pub too_late: u64,
+    /// Events that the handler turned down for good.
+    pub refused: u64,
+    /// Leases given out.
+    pub leased: u64,
+    /// Answers that somebody else works on the event, or that its next attempt is not due.
+    pub in_progress: u64,
+    /// Attempts that came to an end after another had taken their lease over.
+    pub late_finishers: u64,
+    /// Answers that an event was given up.
+    pub dead: u64,
     /// Events that the handler chose not to remember.
     pub skipped: u64,
     /// Events whose handler returned an error.
@@ -133,6 +147,11 @@ impl ConsumerStats {
             duplicates: counters.duplicates.get(),
             mismatches: counters.mismatches.get(),
             too_late: counters.too_late.get(),
+            refused: counters.refused.get(),
+            leased: counters.leased.get(),
+            in_progress: counters.in_progress.get(),
+            late_finishers: counters.late_finishers.get(),
+            dead: counters.dead.get(),
             skipped: counters.skipped.get(),
             handler_errors: counters.handler_errors.get(),
             panics: counters.panics.get(),
@@ -168,7 +187,8 @@ impl Stats {
             (name.clone(), stats)
         });
         let consumers: BTreeMap<_, _> = consumers.collect();
-        let applied: u64 = consumers.values().map(|c| c.applied).sum();
+        let applied: u64 = consumers.values().map(|c| c.applied + c.refused).sum();
+        let (leases, dead_events) = engine.leases.counts();
         Ok(Self {
             recent_claims: totals.recent_claims,
             sealed_claims: totals.sealed_claims,
@@ -191,6 +211,8 @@ impl Stats {
             slice_max: Duration::from_micros(counters.slice_max_us.get()),
             slice_histogram_us: counters.slice_us.counts(),
             throttled: counters.throttled.get(),
+            leases,
+            dead_events,
             consumers,
         })
     }

@@ -192,6 +192,46 @@ impl Tx<'_> {
         self.stage.set_result(result.into())
     }
 
+    /// Turns the event down for good if the handler then returns `Ok`: what it wrote is dropped, its
+    /// claim is kept. The outcome is [`Outcome::Refused`](crate::Outcome::Refused), and every repeat is
+    /// a duplicate whose claim [is refused](crate::Claim::is_refused) and has these bytes as its
+    /// result, whatever has changed since.
+    ///
+    /// For a "no" of the business, such as a payment without cover. A failure that may pass is an
+    /// error of the handler: then nothing is kept and the event may come again. The last call of
+    /// `refuse` and [`skip`](Self::skip) counts.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use txinbox::{Event, EventId, Inbox, Map, Outcome, Retention};
+    /// # let inbox = Inbox::in_memory(Retention::at_least(Duration::from_secs(60)))?;
+    /// let balances: Map<u64, i64> = inbox.map("balances")?;
+    /// let billing = inbox.consumer("billing")?;
+    /// let event = Event::new(EventId::text("payment-1")?, "7 pays 10");
+    /// let pay = |tx: &mut txinbox::Tx<'_>| {
+    ///     let left = tx.get(&balances, &7)?.unwrap_or(0) - 10;
+    ///     tx.insert(&balances, &7, &left)?;
+    ///     if left < 0 {
+    ///         tx.refuse("no cover")?; // the write above goes, too
+    ///     }
+    ///     Ok(())
+    /// };
+    /// assert!(matches!(billing.process(&event, pay)?, Outcome::Refused((), _)));
+    ///
+    /// let Outcome::Duplicate(claim) = billing.process(&event, pay)? else { panic!() };
+    /// assert!(claim.is_refused());
+    /// assert_eq!(claim.result(), Some(&b"no cover"[..]));
+    /// assert_eq!(inbox.read(|view| view.get(&balances, &7))?, None);
+    /// # Ok::<(), txinbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// More bytes than [`Builder::result_max_bytes`](crate::Builder::result_max_bytes)
+    /// ([`is_limit`](Error::is_limit)).
+    pub fn refuse(&mut self, why: impl Into<Vec<u8>>) -> Result<(), Error> {
+        self.stage.refuse(why.into())
+    }
+
     /// Keeps nothing of this event if the handler then returns `Ok`, its claim included: the outcome
     /// is [`Outcome::Skipped`](crate::Outcome::Skipped), and the next delivery is handled as new.
     pub fn skip(&mut self) {

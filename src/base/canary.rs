@@ -51,6 +51,9 @@ pub const NAMES: &[&str] = &[
     "position-committed-apart-from-its-state",
     "blocked-not-seen-inside-one-batch",
     "generation-promoted-in-two-commits",
+    "lease-token-not-checked",
+    "lease-given-out-before-durable",
+    "lease-dropped-by-an-opening",
 ];
 
 #[cfg(not(feature = "__canaries"))]

@@ -36,6 +36,28 @@ impl HashKey {
         IdHash(hasher.finish128().as_u128())
     }
 
+    /// The number that all idempotency keys of one event at one consumer are made from.
+    ///
+    /// Its prefix is a consumer's number that no store gives out, so it is no identity.
+    pub(crate) fn key_root(&self, store_id: u128, consumer: &str, event_id: &[u8]) -> u128 {
+        let mut hasher = SipHasher24Wide::new_with_key(&self.0);
+        hasher.write(b"txinbox key root 1");
+        hasher.write(&store_id.to_le_bytes());
+        hasher.write(&(consumer.len() as u64).to_le_bytes());
+        hasher.write(consumer.as_bytes());
+        hasher.write(event_id);
+        hasher.finish128().as_u128()
+    }
+
+    /// One of an event's idempotency keys.
+    pub(crate) fn idempotency_key(&self, root: u128, label: &str) -> u128 {
+        let mut hasher = SipHasher24Wide::new_with_key(&self.0);
+        hasher.write(b"txinbox idempotency key 1");
+        hasher.write(&root.to_le_bytes());
+        hasher.write(label.as_bytes());
+        hasher.finish128().as_u128()
+    }
+
     /// The fingerprint of a payload.
     pub(crate) fn fingerprint(&self, payload: &[u8]) -> Fingerprint {
         let mut hasher = SipHasher24::new_with_key(&self.0);

@@ -40,6 +40,18 @@ pub(crate) const MEMORY_SEGMENT_BYTES: u64 = 1 << 20;
 pub(crate) const SEGMENT_MIN_BYTES: u64 = 16 << 10;
 /// Longest segment.
 pub(crate) const SEGMENT_MAX_BYTES: u64 = 1 << 30;
+/// Shortest time of a lease.
+pub(crate) const LEASE_MIN_MS: u64 = 1;
+/// Longest time of a lease; one that needs longer is renewed.
+pub(crate) const LEASE_MAX_MS: u64 = 24 * 3_600_000;
+/// Bytes of a lease's note.
+pub(crate) const LEASE_NOTE_MAX_BYTES: usize = 64 << 10;
+/// Bytes kept of what a failed attempt said; the rest is cut off.
+pub(crate) const LEASE_ERROR_MAX_BYTES: usize = 1 << 10;
+/// Events under a lease, waiting for their next attempt, or dead, in one store.
+pub(crate) const LEASES_MAX: usize = 1 << 20;
+/// Attempts of one event, unless the consumer says otherwise.
+pub(crate) const LEASE_MAX_ATTEMPTS: u32 = 16;
 /// Buckets of claims per retention class.
 pub(crate) const BUCKETS_MAX: usize = 9;
 /// Live runs per retention class.

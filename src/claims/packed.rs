@@ -23,7 +23,8 @@
 //! consumer and generation, if not those before it (before the first, 0 and 0); event time less the
 //! one before it (before the first, the row's wall time), zigzag, if it has one; its hash; then of
 //! an alias the primary's hash, unless that is the last claim before it; of a claim the
-//! fingerprint, if it has one, and the result key less the one before it, if it has one.
+//! fingerprint, if it has one, and the result key less the one before it, if it has one. Whether a
+//! claim was refused stands in its tag.
 
 use crate::base::codec::{Malformed, Reader, Writer, unseal};
 use crate::base::ids::{
@@ -36,7 +37,7 @@ use crate::claims::row::{RecentClaim, RowKind, StoredResult};
 #[cfg(test)]
 pub(crate) mod tests;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const KEY_BYTES: usize = 10;
 /// What redb's leaf adds to one pair: 4 bytes of header, 4 each for the ends of key and value.
 const PAGE_OVERHEAD_BYTES: usize = 12;
@@ -64,7 +65,8 @@ const RESULT_MASK: u8 = 0b11 << RESULT_SHIFT;
 const EVENT_TIME: u8 = 1 << 4;
 const SCOPE: u8 = 1 << 5;
 const PLACE: u8 = 1 << 6;
-const UNUSED: u8 = 1 << 7;
+/// Of a claim: turned down for good.
+const REFUSED: u8 = 1 << 7;
 
 /// A group's claims of one retention class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -222,7 +224,7 @@ impl Before {
                 if let Some(fingerprint) = fingerprint {
                     w.u64(fingerprint.0);
                 }
-                if let StoredResult::Key(key) = result {
+                if let StoredResult::Key { key, .. } = result {
                     w.varint(key.0.wrapping_sub(self.result));
                     self.result = key.0;
                 }
@@ -240,21 +242,19 @@ impl Before {
             }
             RowKind::Alias { .. } => ALIAS,
             RowKind::Claim { fingerprint, result } => {
+                let refused = if result.is_refused() { REFUSED } else { 0 };
                 let result = match result {
                     StoredResult::None => 0,
-                    StoredResult::Empty => 1 << RESULT_SHIFT,
-                    StoredResult::Key(_) => 2 << RESULT_SHIFT,
+                    StoredResult::Empty { .. } => 1 << RESULT_SHIFT,
+                    StoredResult::Key { .. } => 2 << RESULT_SHIFT,
                 };
-                fingerprint.map_or(0, |_| FINGERPRINT_OR_NEAR) | result
+                fingerprint.map_or(0, |_| FINGERPRINT_OR_NEAR) | result | refused
             }
         }
     }
 
     fn decode(&mut self, r: &mut Reader<'_>) -> Result<RecentClaim, Malformed> {
         let tag = r.u8()?;
-        if tag & UNUSED != 0 {
-            return Err(Malformed("unknown tag of a claim"));
-        }
         let step = if tag & PLACE == 0 { 1 } else { narrow(r.varint()?)? };
         self.place = self.place.wrapping_add(step);
         if self.place > PLACE_MAX || (tag & PLACE != 0 && step == 1) {
@@ -304,7 +304,7 @@ impl Before {
                     primary
                 }
             };
-            return match result {
+            return match tag & (RESULT_MASK | REFUSED) {
                 0 => Ok(RowKind::Alias { primary }),
                 _ => Err(Malformed("alias with a result")),
             };
@@ -313,12 +313,13 @@ impl Before {
             true => Some(Fingerprint(r.u64()?)),
             false => None,
         };
+        let refused = tag & REFUSED != 0;
         let result = match result {
-            0 => StoredResult::None,
-            1 => StoredResult::Empty,
+            0 if !refused => StoredResult::None,
+            1 => StoredResult::Empty { refused },
             2 => {
                 self.result = self.result.wrapping_add(r.varint()?);
-                StoredResult::Key(ResultKey(self.result))
+                StoredResult::Key { key: ResultKey(self.result), refused }
             }
             _ => return Err(Malformed("unknown kind of result")),
         };

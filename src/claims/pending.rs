@@ -12,7 +12,7 @@ use crate::base::limits::GROUP_MAX_EVENTS;
 /// What the group will store under an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PendingKind {
-    Claim { fingerprint: Option<Fingerprint>, result: Option<Vec<u8>> },
+    Claim { fingerprint: Option<Fingerprint>, result: Option<Vec<u8>>, refused: bool },
     Alias { primary: IdHash },
 }
 

@@ -11,10 +11,20 @@ pub(crate) enum StoredResult {
     /// The handler set none.
     None,
     /// The handler set one of zero bytes.
-    Empty,
+    Empty { refused: bool },
     /// The bytes lie in a result bucket under this key; the bucket may have expired.
-    Key(ResultKey),
+    Key { key: ResultKey, refused: bool },
 }
+
+impl StoredResult {
+    /// Whether the handler turned the event down for good. Told here, where it costs a row no byte of
+    /// memory: a refusal always has a result, which says why.
+    pub(crate) fn is_refused(self) -> bool {
+        matches!(self, Self::Empty { refused: true } | Self::Key { refused: true, .. })
+    }
+}
+
+const _: () = assert!(size_of::<RowKind>() == 32);
 
 /// What a row stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -309,17 +309,17 @@ impl Engine {
     ) -> RowKind {
         match &claim.kind {
             PendingKind::Alias { primary } => RowKind::Alias { primary: *primary },
-            PendingKind::Claim { fingerprint, result } => {
+            PendingKind::Claim { fingerprint, result, refused } => {
                 let result = match result {
                     None => StoredResult::None,
-                    Some(bytes) if bytes.is_empty() => StoredResult::Empty,
+                    Some(bytes) if bytes.is_empty() => StoredResult::Empty { refused: *refused },
                     Some(bytes) => {
                         let bucket = self.results_for(core, claim, now, change);
                         let key = result_key(bucket, core.next_result);
                         core.next_result = core.next_result.wrapping_add(1);
                         let row = super::results::seal(key, bytes);
                         batch.put(TableId::Results(bucket), &key.0.to_be_bytes(), &row);
-                        StoredResult::Key(key)
+                        StoredResult::Key { key, refused: *refused }
                     }
                 };
                 RowKind::Claim { fingerprint: *fingerprint, result }

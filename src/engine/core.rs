@@ -7,6 +7,7 @@
 
 use super::clocks::Clocks;
 use super::group::Group;
+use super::lease::Board;
 use super::mark::{self, Mark};
 use super::overlay::Overlay;
 use super::registry::Registry;
@@ -47,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) tip: Arc<Snapshot>,
     /// Empty, with room for what the next event stages.
     pub(crate) spare: Overlay,
+    /// Every lease row as the newest group leaves it, the open one included.
+    pub(crate) leases: Board,
     pub(crate) next_bucket: BucketId,
     pub(crate) next_run: RunId,
     pub(crate) next_results: u32,
@@ -104,6 +107,7 @@ impl Core {
             epoch,
             journal,
             segment_last: [seq; 2],
+            leases: Board::load(&snapshot)?,
             tip: snapshot,
             spare: Overlay::default(),
             next_bucket: mark.next_bucket,
@@ -153,6 +157,7 @@ impl Core {
             Ok(opened) => {
                 // The clocks ran on: healing is not a process start and grants no second gap.
                 *self = opened.core;
+                engine.leases.note(&self.leases);
                 *writer = Writer { db: Some(opened.db), epoch: self.epoch };
                 let mut image = opened.state;
                 if planted("memory-index-kept-after-a-failed-commit") {

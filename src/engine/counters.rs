@@ -16,6 +16,12 @@ pub(crate) struct ConsumerCounters {
     pub(crate) mismatches: Counter,
     pub(crate) too_late: Counter,
     pub(crate) skipped: Counter,
+    pub(crate) refused: Counter,
+    /// Leases given out.
+    pub(crate) leased: Counter,
+    pub(crate) in_progress: Counter,
+    pub(crate) late_finishers: Counter,
+    pub(crate) dead: Counter,
     pub(crate) handler_errors: Counter,
     pub(crate) panics: Counter,
     pub(crate) other_errors: Counter,

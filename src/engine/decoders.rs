@@ -5,6 +5,7 @@
 
 use super::audit::Entry;
 use super::backup::parse_rows;
+use super::lease::Row;
 use super::mark::Mark;
 use super::ordered::PositionRow;
 use super::overlay::{open_value, seal_value};
@@ -14,7 +15,7 @@ use crate::base::ids::{KeyspaceId, ResultKey};
 
 /// One decoder after the other.
 pub(crate) const DECODERS: &[fn(&[u8])] =
-    &[mark, name, result, value, backup_rows, position, record];
+    &[mark, name, result, value, backup_rows, position, record, lease];
 
 fn mark(bytes: &[u8]) {
     if let Ok(mark) = Mark::decode(bytes) {
@@ -44,6 +45,12 @@ fn value(bytes: &[u8]) {
     }
     let sealed = seal_value(space, key, bytes.to_vec());
     assert!(open_value(space, key, &sealed).is_ok_and(|opened| opened == bytes));
+}
+
+fn lease(bytes: &[u8]) {
+    if let Ok(row) = Row::decode(bytes) {
+        assert_eq!(row.encode(), bytes);
+    }
 }
 
 fn backup_rows(bytes: &[u8]) {

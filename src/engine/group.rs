@@ -147,6 +147,8 @@ pub(crate) struct Group {
     pub(crate) batch: Batch,
     pub(crate) pending: Pending,
     pub(crate) events: usize,
+    /// Leases given out in it.
+    pub(crate) leases: u64,
     /// Whether a handler ran in it: what they read from was fixed then.
     pub(crate) has_begun: bool,
     /// Bytes of keys, values and results that its events staged.

@@ -18,6 +18,7 @@ pub(crate) mod decoders;
 mod flight;
 mod generations;
 mod group;
+pub(crate) mod lease;
 mod maintenance;
 mod mark;
 mod names;
@@ -38,6 +39,7 @@ mod writer;
 
 pub(crate) use audit::{Action, Entry, Note};
 pub(crate) use backup::{restore, salvage};
+pub(crate) use core::Core;
 pub(crate) use counters::{ConsumerCounters, Counters};
 pub(crate) use group::{Committed, Done};
 pub(crate) use maintenance::SweepReport;
@@ -65,7 +67,7 @@ use crate::storage::disk::Disk;
 use crate::storage::memtable::Memtable;
 use crate::storage::tables::TableId;
 use clocks::Clocks;
-use core::{Core, Opened};
+use core::Opened;
 use flight::Flight;
 use maintenance::Maintenance;
 use registry::Registry;
@@ -120,6 +122,7 @@ pub(crate) struct Engine {
     pub(crate) counters: Counters,
     pub(crate) views: query::Views,
     pub(crate) owed: ordered::Owed,
+    pub(crate) leases: lease::Shared,
     maintenance_bell: Bell,
     sync_bell: Bell,
     handover: Handover,
@@ -165,6 +168,7 @@ impl Engine {
             *stored = stored.settle(policy, allow_shorter).policy;
         }
         let clocks = Clocks::resume(&clocks, &classes, &*clock);
+        let leases = lease::Shared::new(&core.leases);
         let flight = Flight::default();
         flight.reset(core.seq, applied);
         let writer = Writer { db: Some(db), epoch: core.epoch };
@@ -189,6 +193,7 @@ impl Engine {
             counters: Counters::default(),
             views: query::Views::default(),
             owed: ordered::Owed::default(),
+            leases,
             maintenance_bell: Bell::default(),
             sync_bell: Bell::default(),
             handover: Handover::default(),
@@ -208,6 +213,11 @@ impl Engine {
     /// Store time of a class now.
     pub(crate) fn now(&self, class: ClassId) -> StoreMs {
         self.clocks.now(class, &*self.clock)
+    }
+
+    /// What the idempotency keys of an event at a consumer are made from.
+    pub(crate) fn key_root(&self, consumer: &str, event_id: &[u8]) -> u128 {
+        self.hash_key().key_root(self.directory.header().store_id, consumer, event_id)
     }
 
     pub(crate) fn hash_key(&self) -> &HashKey {

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::Engine;
 use super::core::Core;
 use super::overlay::Overlay;
-use super::stage::{Stage, Verdict};
+use super::stage::{Stage, Staged, Verdict};
 use crate::base::canary::planted;
 use crate::base::error::{BoxError, Error};
 use crate::base::ids::{ClassId, EventMs, Fingerprint, IdHash, Scope};
@@ -48,7 +48,7 @@ pub(crate) struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn class(&self) -> ClassId {
+    pub(super) fn class(&self) -> ClassId {
         self.classes.last().copied().unwrap_or_default()
     }
 }
@@ -57,10 +57,26 @@ impl Case<'_> {
 #[derive(Debug)]
 pub(crate) enum Draft<T> {
     Applied(T, PendingClaim),
+    Refused(T, PendingClaim),
     Duplicate(Known),
     Skipped(T),
     Mismatch(Known),
-    TooLate { floor: EventMs },
+    TooLate {
+        floor: EventMs,
+    },
+    /// Somebody holds a lease on it, or its next attempt is not due. `is_other` if that is for another payload.
+    InProgress {
+        expires_in_ms: u64,
+        attempt: u32,
+        is_other: bool,
+    },
+    /// A later lease has taken its place.
+    Fenced {
+        token: u64,
+    },
+    Dead {
+        attempts: u32,
+    },
 }
 
 /// What a handler's call came to.
@@ -163,8 +179,36 @@ impl Engine {
     }
 
     /// The answer that needs no handler; `None` for a new event that may be handled.
-    fn judge<T>(&self, core: &mut Core, case: Case<'_>) -> Result<Option<Draft<T>>, Error> {
-        let Case { handling, classes, delivery, missed } = case;
+    pub(super) fn judge<T>(
+        &self,
+        core: &mut Core,
+        case: Case<'_>,
+    ) -> Result<Option<Draft<T>>, Error> {
+        if let Some(draft) = self.settled(core, case)? {
+            return Ok(Some(draft));
+        }
+        let Case { handling, delivery, .. } = case;
+        if let Some(draft) = self.leased(core, delivery) {
+            return Ok(Some(draft));
+        }
+        if let Some(time) = delivery.time {
+            let floor = self.state.read().catalogue.floors.get(&handling.scope).copied();
+            if let Some(floor) = floor.filter(|f| time <= *f && !handling.accept_late) {
+                return Ok(Some(Draft::TooLate { floor }));
+            }
+            self.check_not_ahead(core, case, time)?;
+        }
+        self.check_space(core)?;
+        Ok(None)
+    }
+
+    /// The answer by the claims alone.
+    pub(super) fn settled<T>(
+        &self,
+        core: &mut Core,
+        case: Case<'_>,
+    ) -> Result<Option<Draft<T>>, Error> {
+        let Case { classes, delivery, missed, .. } = case;
         let pending =
             Some(&core.group.pending).filter(|_| !planted("duplicates-inside-one-batch-missed"));
         let resolution = Resolver::new(&self.state, classes, pending, missed.map(|m| &m.0))
@@ -183,23 +227,13 @@ impl Engine {
                 Ok(Some(Draft::Duplicate(claim)))
             }
             Resolution::Mismatch { claim } => Ok(Some(Draft::Mismatch(claim))),
-            Resolution::New => {
-                if let Some(time) = delivery.time {
-                    let floor = self.state.read().catalogue.floors.get(&handling.scope).copied();
-                    if let Some(floor) = floor.filter(|f| time <= *f && !handling.accept_late) {
-                        return Ok(Some(Draft::TooLate { floor }));
-                    }
-                    self.check_not_ahead(core, case, time)?;
-                }
-                self.check_space(core)?;
-                Ok(None)
-            }
+            Resolution::New => Ok(None),
         }
     }
 
     /// Errs while there is no room for new events: for a while after the disk was full, and until the
     /// ballast lies again, without which the next full disk could not be got over.
-    fn check_space(&self, core: &mut Core) -> Result<(), Error> {
+    pub(super) fn check_space(&self, core: &mut Core) -> Result<(), Error> {
         core.check_space(&*self.clock)?;
         let ballast = self.directory.ballast();
         if !ballast.is_missing() {
@@ -234,7 +268,7 @@ impl Engine {
         }
     }
 
-    fn run<T>(
+    pub(super) fn run<T>(
         &self,
         core: &mut Core,
         case: Case<'_>,
@@ -263,14 +297,25 @@ impl Engine {
             Ok(staged) => staged,
             Err(error) => return Ran::Failed(error),
         };
-        if staged.verdict == Verdict::Skip {
-            return Ran::Draft(Draft::Skipped(value));
-        }
-        self.stage_rows(core, staged.overlay);
-        let result_bytes = staged.result.as_ref().map_or(0, Vec::len);
+        Ran::Draft(self.keep(core, case, staged, value))
+    }
+
+    /// What the group keeps of an event whose handler succeeded.
+    fn keep<T>(&self, core: &mut Core, case: Case<'_>, staged: Staged, value: T) -> Draft<T> {
+        let (result, refused) = match staged.verdict {
+            Verdict::Skip => return Draft::Skipped(value),
+            Verdict::Refuse(bytes) => (Some(bytes), true),
+            Verdict::Keep => {
+                self.stage_rows(core, staged.overlay);
+                (staged.result, false)
+            }
+        };
+        let result_bytes = result.as_ref().map_or(0, Vec::len);
         core.group.staged_bytes = core.group.staged_bytes.saturating_add(result_bytes);
-        let claim = add_claim(core, case, staged.result);
-        Ran::Draft(Draft::Applied(value, claim))
+        let claim = add_claim(core, case, result, refused);
+        let reserved = self.release(core, &case.delivery.ids);
+        add_aliases(core, case, &reserved, claim.hash);
+        if refused { Draft::Refused(value, claim) } else { Draft::Applied(value, claim) }
     }
 }
 
@@ -286,7 +331,12 @@ impl Engine {
     }
 }
 
-fn add_claim(core: &mut Core, case: Case<'_>, result: Option<Vec<u8>>) -> PendingClaim {
+fn add_claim(
+    core: &mut Core,
+    case: Case<'_>,
+    result: Option<Vec<u8>>,
+    refused: bool,
+) -> PendingClaim {
     let Case { handling, delivery, .. } = case;
     let pending = &mut core.group.pending;
     let (ids, fingerprint) = (&delivery.ids, delivery.fingerprint);
@@ -296,7 +346,7 @@ fn add_claim(core: &mut Core, case: Case<'_>, result: Option<Vec<u8>>) -> Pendin
         scope: handling.scope,
         class: case.class(),
         event_time: delivery.time,
-        kind: PendingKind::Claim { fingerprint, result },
+        kind: PendingKind::Claim { fingerprint, result, refused },
         result_retention_ms: handling.result_retention_ms,
     };
     if ids.is_empty() {

@@ -39,8 +39,8 @@ impl Engine {
         match result {
             // Nothing to read, so nothing that a store which is down could not answer.
             StoredResult::None => return Ok(ResultBytes::None),
-            StoredResult::Empty => return Ok(ResultBytes::Some(Vec::new())),
-            StoredResult::Key(_) => {}
+            StoredResult::Empty { .. } => return Ok(ResultBytes::Some(Vec::new())),
+            StoredResult::Key { .. } => {}
         }
         let snapshot = self.view()?.snapshot;
         match self.read_result(&snapshot, result) {
@@ -61,8 +61,8 @@ impl Engine {
     ) -> Result<ResultBytes, Error> {
         let key = match result {
             StoredResult::None => return Ok(ResultBytes::None),
-            StoredResult::Empty => return Ok(ResultBytes::Some(Vec::new())),
-            StoredResult::Key(key) => key,
+            StoredResult::Empty { .. } => return Ok(ResultBytes::Some(Vec::new())),
+            StoredResult::Key { key, .. } => key,
         };
         let bucket = result_bucket(key);
         if !self.state.read().catalogue.results.contains_key(&bucket) {

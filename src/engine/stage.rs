@@ -22,6 +22,8 @@ pub(crate) enum Verdict {
     Keep,
     /// Drop everything, the claim included.
     Skip,
+    /// Drop the writes; keep the claim, with these bytes as its result.
+    Refuse(Vec<u8>),
 }
 
 /// A keyspace as a transaction names it.
@@ -135,7 +137,14 @@ impl<'g> Stage<'g> {
     }
 
     pub(crate) fn has_result(&self) -> bool {
-        self.result.is_some()
+        self.result.is_some() || matches!(self.verdict, Verdict::Refuse(_))
+    }
+
+    pub(crate) fn refuse(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
+        let checked = check_limits([("a result, in bytes,", bytes.len(), self.result_max_bytes)]);
+        self.note(checked)?;
+        self.verdict = Verdict::Refuse(bytes);
+        Ok(())
     }
 
     pub(crate) fn skip(&mut self) {

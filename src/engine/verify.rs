@@ -3,6 +3,7 @@
 //! Owns no state. Reads everything; for operators, and for the tests' oracle.
 
 use super::Engine;
+use super::lease::Board;
 use super::overlay::open_value;
 use crate::base::error::Error;
 use crate::base::ids::{KeyspaceId, ResultKey};
@@ -28,6 +29,7 @@ impl Engine {
                 row?;
             }
         }
+        Board::load(&snapshot)?;
         self.verify_state(&snapshot)?;
         self.verify_results(&snapshot)?;
         self.verify_positions(&snapshot)?;
@@ -58,7 +60,8 @@ impl Engine {
                 let key = key.as_slice().try_into().map(u64::from_be_bytes).map_err(|_| {
                     Error::corrupt(format!("table {name}"), "a key is not eight bytes long")
                 })?;
-                self.read_result(snapshot, StoredResult::Key(ResultKey(key)))?;
+                let stored = StoredResult::Key { key: ResultKey(key), refused: false };
+                self.read_result(snapshot, stored)?;
             }
         }
         Ok(())

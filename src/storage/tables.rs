@@ -24,6 +24,8 @@ pub(crate) enum TableId {
     Positions,
     /// What was done by hand, when and why.
     Audit,
+    /// Events that somebody works on outside a transaction, or gave up, by hash.
+    Leases,
 }
 
 impl TableId {
@@ -37,6 +39,7 @@ impl TableId {
             Self::Results(bucket) => format!("results-{bucket}"),
             Self::Positions => "positions".to_owned(),
             Self::Audit => "audit".to_owned(),
+            Self::Leases => "leases".to_owned(),
         }
     }
 
@@ -51,6 +54,7 @@ impl TableId {
             Self::Results(bucket) => (5, bucket),
             Self::Positions => (6, 0),
             Self::Audit => (12, 0),
+            Self::Leases => (7, 0),
         };
         kind << 32 | u64::from(index)
     }
@@ -66,6 +70,7 @@ impl TableId {
             (5, bucket) => Some(Self::Results(bucket)),
             (6, 0) => Some(Self::Positions),
             (12, 0) => Some(Self::Audit),
+            (7, 0) => Some(Self::Leases),
             _ => None,
         }
     }
@@ -95,6 +100,7 @@ mod tests {
             TableId::Results(7),
             TableId::Positions,
             TableId::Audit,
+            TableId::Leases,
         ];
         let mut names = std::collections::BTreeSet::new();
         for id in ids {

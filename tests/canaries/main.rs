@@ -13,6 +13,7 @@ mod findings;
 mod forgetting;
 mod groups;
 mod journal;
+mod leases;
 mod ordered;
 mod store;
 
@@ -136,4 +137,9 @@ canaries! {
         => ordered::a_failure_blocks_the_rest_of_its_batch;
     promoted_in_two: "generation-promoted-in-two-commits"
         => ordered::no_power_cut_separates_a_generation_from_its_maps;
+    lease_token: "lease-token-not-checked" => leases::f2_a_late_finisher_changes_nothing;
+    lease_early: "lease-given-out-before-durable"
+        => leases::a_token_that_was_given_out_survives_a_power_cut;
+    lease_dropped: "lease-dropped-by-an-opening"
+        => leases::an_opening_leaves_a_live_lease;
 }

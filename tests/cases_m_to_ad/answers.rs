@@ -16,6 +16,7 @@ struct Counts {
     duplicates: u64,
     mismatches: u64,
     too_late: u64,
+    refused: u64,
     skipped: u64,
     handler_errors: u64,
     panics: u64,
@@ -31,6 +32,7 @@ impl Counts {
             duplicates: stats.duplicates,
             mismatches: stats.mismatches,
             too_late: stats.too_late,
+            refused: stats.refused,
             skipped: stats.skipped,
             handler_errors: stats.handler_errors,
             panics: stats.panics,
@@ -46,6 +48,7 @@ impl Counts {
             Ok(Outcome::Duplicate(_)) => self.duplicates += 1,
             Ok(Outcome::Mismatch(_)) => self.mismatches += 1,
             Ok(Outcome::TooLate { .. }) => self.too_late += 1,
+            Ok(Outcome::Refused(..)) => self.refused += 1,
             Ok(Outcome::Skipped(())) => self.skipped += 1,
             Err(error) if error.is_handler() => self.handler_errors += 1,
             Err(_) => self.other_errors += 1,
@@ -90,6 +93,7 @@ impl Step {
                 Ok(())
             }
             2 => Ok(tx.set_result(vec![0; 101])?), // above the limit
+            3 => Ok(tx.refuse("never")?),
             _ => Ok(()),
         }
     }
@@ -149,6 +153,7 @@ fn ad1_every_counter_is_exact_in_a_random_mix() {
         expected.duplicates,
         expected.mismatches,
         expected.too_late,
+        expected.refused,
         expected.skipped,
         expected.handler_errors,
         expected.panics,

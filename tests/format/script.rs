@@ -2,7 +2,7 @@
 //!
 //! The script is part of the fixture: it may be read, but not changed, as long as a fixture written
 //! by it is kept. It leaves a floor, sealed runs of two retention classes, recent claims of every
-//! kind, results, a tombstone, state of two keyspaces, and a version of the state.
+//! kind, a refusal, results, a tombstone, state of two keyspaces, and a version of the state.
 
 use std::path::Path;
 use std::time::Duration;
@@ -43,6 +43,10 @@ fn result(n: u32) -> Option<Vec<u8>> {
         1 => Some(vec![0xff; n as usize * 7]),
         _ => None,
     }
+}
+
+fn refusal() -> Event<'static> {
+    Event::unchecked(text("refused", 0)).at_ms(START_MS)
 }
 
 struct Maps {
@@ -125,6 +129,8 @@ pub(crate) fn write(dir: &Path) -> Inbox {
         Ok(tx.remove(&names, &name(7, "absent"))?)
     });
     assert!(named.unwrap().is_applied());
+    let refused = billing.process(&refusal(), |tx| Ok(tx.refuse("no cover")?)).unwrap();
+    assert!(matches!(refused, Outcome::Refused((), _)));
     let stats = inbox.stats().unwrap();
     assert!(stats.runs >= 1 && stats.recent_claims > 0 && stats.claims_expired > 0, "{stats:?}");
     inbox
@@ -144,6 +150,10 @@ pub(crate) fn check(inbox: &Inbox) {
     assert!(billing.lookup(&text("sealed", 8)).unwrap().is_none(), "forgotten by hand");
     let old = Event::unchecked(text("old", 0)).at_ms(START_MS - 5);
     assert!(matches!(billing.process(&old, |_| Ok(())).unwrap(), Outcome::TooLate { .. }));
+    let Outcome::Duplicate(claim) = billing.process(&refusal(), |_| Ok(())).unwrap() else {
+        panic!("a refusal was handled again");
+    };
+    assert!(claim.is_refused() && claim.result() == Some(b"no cover"));
     check_state(inbox);
 }
 
@@ -154,6 +164,7 @@ fn check_event(consumer: &Consumer, group: &str, n: u32) {
         panic!("{group} {n} was handled again");
     };
     assert_eq!(claim.result(), result(n).as_deref(), "{group} {n}");
+    assert!(!claim.is_refused());
     assert_eq!(claim.fingerprint().is_some(), n % 5 != 1);
     let kept = claim.kept_for().unwrap();
     assert!(kept > Duration::from_secs(1_000) && !claim.is_result_expired());

@@ -16,12 +16,14 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use txinbox::testkit::{Coverage, Runner};
 
 /// What must happen at least once over the whole run, or the test tests less than it says.
-const WANTED: [&str; 27] = [
+const WANTED: [&str; 29] = [
     "applied",
     "duplicate",
     "duplicate with a result",
     "result expired",
     "mismatch",
+    "refused",
+    "duplicate of a refusal",
     "skipped",
     "too late",
     "future",

@@ -10,6 +10,7 @@ fn item() -> impl Strategy<Value = Item> {
     let writes = vec((0..6_u8, prop::option::weighted(0.8, 0..100_u64)), 0..3);
     let end = prop_oneof![
         12 => Just(End::Ok),
+        1 => Just(End::Refuse),
         1 => Just(End::Skip),
         1 => Just(End::Fail),
     ];

@@ -59,7 +59,15 @@ fn while_events_are_processed_singly_and_in_batches() {
     let ops = scripts::mixed();
     covers(
         &ops,
-        &["applied", "duplicate", "mismatch", "skipped", "failed", "duplicate with a result"],
+        &[
+            "applied",
+            "duplicate",
+            "mismatch",
+            "refused",
+            "skipped",
+            "failed",
+            "duplicate with a result",
+        ],
     );
     let report = drive("mixed", &ops, 30, scaled(3, 1));
     assert!(report.images >= scaled(150, 7_500), "{report:?}");

@@ -25,6 +25,7 @@ pub(crate) fn mixed() -> Vec<Op> {
                 item(id),
                 Item { end: End::Fail, ..item(id + 1) },
                 Item { end: End::Skip, ..item(id + 2) },
+                Item { end: End::Refuse, ..item(id + 500) },
                 Item { writes: vec![(0, None)], ..item(id + 3) },
             ],
         ));

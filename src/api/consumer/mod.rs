@@ -2,7 +2,10 @@
 
 mod batch;
 pub mod generation;
+mod lease;
 pub mod ordered;
+
+pub(crate) use lease::{Started, lease_ms};
 
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -19,7 +22,7 @@ use super::tx::Tx;
 use crate::base::canary::planted;
 use crate::base::error::{BoxError, Error};
 use crate::base::ids::IdHash;
-use crate::base::limits::ALIASES_MAX;
+use crate::base::limits::{ALIASES_MAX, LEASE_MAX_ATTEMPTS};
 use crate::base::sync::Arc;
 use crate::engine::{
     self, Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine,
@@ -37,6 +40,7 @@ pub struct Consumer {
     inbox: Inbox,
     handling: Handling,
     max_wait: Option<Duration>,
+    max_attempts: u32,
     counters: Arc<ConsumerCounters>,
 }
 
@@ -45,7 +49,8 @@ impl Consumer {
         let counters = inbox.engine().counters.consumer(entry.id);
         let handling =
             Handling { scope: entry.scope(), accept_late: false, result_retention_ms: None };
-        Self { name: name.into(), inbox, handling, max_wait: None, counters }
+        let max_attempts = LEASE_MAX_ATTEMPTS;
+        Self { name: name.into(), inbox, handling, max_wait: None, max_attempts, counters }
     }
 
     /// The name that it was registered under.

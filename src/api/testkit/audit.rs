@@ -113,9 +113,12 @@ pub fn audit(inbox: &Inbox, settled: bool) -> Result<(), String> {
         }
     }
     for row in rows {
-        if let RowKind::Claim { result: result @ StoredResult::Key(_), .. } = row.kind {
+        if let RowKind::Claim { result: result @ StoredResult::Key { .. }, .. } = row.kind {
             engine.read_result(&snapshot, result).map_err(say)?;
         }
+    }
+    if !engine.leases_equal_their_table().map_err(say)? {
+        return Err("I8: the leases differ from their table".to_owned());
     }
     same_limits(&runs, &catalogue)?;
     if settled { nothing_left(&snapshot, &runs, &catalogue) } else { Ok(()) }

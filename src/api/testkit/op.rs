@@ -30,6 +30,8 @@ pub enum End {
     /// It succeeds.
     #[default]
     Ok,
+    /// It turns the event down; the result's bytes say why.
+    Refuse,
     /// It remembers nothing.
     Skip,
     /// It returns an error.

@@ -42,6 +42,7 @@ enum Kind {
     Closed,
     Superseded { what: String },
     StaleSource { source: String, newest: u64, got: u64 },
+    LeaseLost { token: u64 },
 }
 
 impl Error {
@@ -149,6 +150,10 @@ impl Error {
 
     pub(crate) fn stale_source(source: impl Into<String>, newest: u64, got: u64) -> Self {
         Self::new(Kind::StaleSource { source: source.into(), newest, got })
+    }
+
+    pub(crate) fn lease_lost(token: u64) -> Self {
+        Self::new(Kind::LeaseLost { token })
     }
 
     /// The handler itself returned an error; [`handler`](Self::handler) recovers it.
@@ -306,6 +311,12 @@ impl Error {
     #[must_use]
     pub fn is_stale_source(&self) -> bool {
         matches!(*self.0, Kind::StaleSource { .. })
+    }
+
+    /// The lease is no longer this worker's: another took it over, or the event was settled.
+    #[must_use]
+    pub fn is_lease_lost(&self) -> bool {
+        matches!(*self.0, Kind::LeaseLost { .. })
     }
 
     /// Delivering the same event again later can succeed without anybody changing anything.

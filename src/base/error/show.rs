@@ -77,6 +77,11 @@ impl fmt::Display for Error {
             Kind::ViewEnded => f.write_str(
                 "this view was ended because it held back too much free space; open a new one",
             ),
+            Kind::LeaseLost { token } => write!(
+                f,
+                "the lease with token {token} has run out and was taken over, or its event was \
+                 settled; nothing was changed: stop this attempt"
+            ),
             Kind::Closed => f.write_str("the inbox was closed; open it again"),
             Kind::Superseded { what } => write!(
                 f,
@@ -115,6 +120,7 @@ impl fmt::Debug for Error {
             Kind::Closed => "Closed",
             Kind::Superseded { .. } => "Superseded",
             Kind::StaleSource { .. } => "StaleSource",
+            Kind::LeaseLost { .. } => "LeaseLost",
         };
         f.debug_tuple(kind).field(&self.to_string()).finish()
     }

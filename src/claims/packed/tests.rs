@@ -15,8 +15,9 @@ pub(crate) fn any_claim() -> impl Strategy<Value = RecentClaim> {
     let hash = prop_oneof![any::<u128>(), (0..4_u128).prop_map(|h| h)].prop_map(IdHash);
     let result = prop_oneof![
         Just(StoredResult::None),
-        Just(StoredResult::Empty),
-        any::<u64>().prop_map(|k| StoredResult::Key(ResultKey(k)))
+        any::<bool>().prop_map(|refused| StoredResult::Empty { refused }),
+        any::<(u64, bool)>()
+            .prop_map(|(k, refused)| StoredResult::Key { key: ResultKey(k), refused })
     ];
     let claim = (any::<Option<u64>>(), result)
         .prop_map(|(f, result)| RowKind::Claim { fingerprint: f.map(Fingerprint), result });
@@ -138,7 +139,8 @@ fn golden_bytes_of_a_row_with_every_kind_of_claim() {
         fingerprint: fingerprint.map(Fingerprint),
         result,
     };
-    let key = |key| StoredResult::Key(ResultKey(key));
+    let empty = |refused| StoredResult::Empty { refused };
+    let key = |key| StoredResult::Key { key: ResultKey(key), refused: false };
     let alias = |primary| RowKind::Alias { primary: IdHash(primary) };
     let row = PackedRow {
         bucket: BucketId(300),
@@ -151,12 +153,13 @@ fn golden_bytes_of_a_row_with_every_kind_of_claim() {
             claim(3, 2, scope(7, 1), Some(-2), alias(2)),
             claim(4, 5, scope(7, 1), None, alias(1)),
             claim(5, 6, scope(7, 1), None, settled(None, key(257))),
-            claim(6, 7, scope(7, 1), None, settled(Some(1), StoredResult::Empty)),
+            claim(6, 7, scope(7, 1), None, settled(Some(1), empty(false))),
+            claim(7, 8, scope(7, 1), None, settled(None, empty(true))),
         ],
     };
     let le = |n: u128| n.to_le_bytes();
     let expected = [
-        &[1, 0xac, 2, 2, 5, 1][..], // version, bucket, class, at, wall
+        &[2, 0xac, 2, 2, 5, 1][..], // version, bucket, class, at, wall
         &[0b0000_0000],
         &le(1),
         &[0b0011_1010, 7, 1, 3], // scope, event time -2 from the wall time
@@ -174,6 +177,8 @@ fn golden_bytes_of_a_row_with_every_kind_of_claim() {
         &[0b0000_0110],
         &le(6),
         &1_u64.to_le_bytes(),
+        &[0b1000_0100],
+        &le(7),
     ]
     .concat();
     let chunks: Vec<_> = encode_chunks(&row).collect();
@@ -184,7 +189,7 @@ fn golden_bytes_of_a_row_with_every_kind_of_claim() {
     assert_eq!(chunk_key(Seq(0x0102_0304), 5), [0, 0, 0, 0, 1, 2, 3, 4, 0, 5]);
 }
 
-const GOLDEN_CRC: [u8; 4] = [77, 216, 81, 68];
+const GOLDEN_CRC: [u8; 4] = [162, 124, 131, 9];
 
 #[test]
 fn every_flipped_bit_and_every_truncation_is_refused() {
@@ -222,17 +227,17 @@ fn malformed_bodies_under_a_good_checksum_are_refused() {
     }
     let per_claim = 1 + 16 + 8;
     assert_eq!(ends, [(body.len() - 2 * per_claim, 1), (body.len() - per_claim, 2)]);
-    let head = [1, 0, 0, 0, 0];
+    let head = [2, 0, 0, 0, 0];
     let tail = [0; 64];
-    for tag in [UNUSED, ALIAS | FINGERPRINT_OR_NEAR, ALIAS | 4, RESULT_MASK] {
+    for tag in [REFUSED, ALIAS | REFUSED, ALIAS | FINGERPRINT_OR_NEAR, ALIAS | 4, RESULT_MASK] {
         assert!(decode(&seal(&[&head[..], &[tag], &tail[..]].concat())).is_err());
     }
     for (tag, spelled) in [(PLACE, &[1][..]), (SCOPE, &[0, 0]), (PLACE, &[0])] {
         assert!(decode(&seal(&[&head[..], &[tag], spelled, &[0; 16]].concat())).is_err());
     }
-    assert!(decode(&seal(&[2, 0, 0, 0, 0, 0])).is_err(), "newer version");
+    assert!(decode(&seal(&[3, 0, 0, 0, 0, 0])).is_err(), "newer version");
     assert!(decode(&seal(&head)).is_err(), "no claims");
-    assert!(decode(&seal(&[1, 0, 0x80, 0x80, 4, 0, 0])).is_err(), "class");
+    assert!(decode(&seal(&[2, 0, 0x80, 0x80, 4, 0, 0])).is_err(), "class");
 }
 
 #[test]

@@ -30,6 +30,7 @@ const FINGERPRINT: u32 = 1 << 0;
 const ALIAS: u32 = 1 << 1;
 const RESULT_EMPTY: u32 = 1 << 2;
 const RESULT_KEY: u32 = 1 << 3;
+const REFUSED: u32 = 1 << 4;
 
 /// A stored row that a look-up met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,16 +240,18 @@ impl Table {
             RowKind::Alias { primary } => (u64::from(self.extras.push(halves(primary))), ALIAS),
             RowKind::Claim { fingerprint, result } => match (fingerprint, result) {
                 (None, StoredResult::None) => (0, 0),
-                (None, StoredResult::Empty) => (0, RESULT_EMPTY),
-                (None, StoredResult::Key(key)) => (key.0, RESULT_KEY),
+                (None, StoredResult::Empty { .. }) => (0, RESULT_EMPTY),
+                (None, StoredResult::Key { key, .. }) => (key.0, RESULT_KEY),
                 (Some(f), StoredResult::None) => (f.0, FINGERPRINT),
-                (Some(f), StoredResult::Empty) => (f.0, FINGERPRINT | RESULT_EMPTY),
-                (Some(f), StoredResult::Key(key)) => {
+                (Some(f), StoredResult::Empty { .. }) => (f.0, FINGERPRINT | RESULT_EMPTY),
+                (Some(f), StoredResult::Key { key, .. }) => {
                     let extra = self.extras.push([f.0, key.0]);
                     (u64::from(extra), FINGERPRINT | RESULT_KEY)
                 }
             },
         };
+        let refused = matches!(claim.kind, RowKind::Claim { result, .. } if result.is_refused());
+        let flags = if refused { flags | REFUSED } else { flags };
         Entry {
             hash: halves(claim.hash),
             word,
@@ -286,9 +289,9 @@ impl Table {
         RowKind::Claim {
             fingerprint: has(FINGERPRINT).then_some(Fingerprint(first)),
             result: if has(RESULT_KEY) {
-                StoredResult::Key(ResultKey(second))
+                StoredResult::Key { key: ResultKey(second), refused: has(REFUSED) }
             } else if has(RESULT_EMPTY) {
-                StoredResult::Empty
+                StoredResult::Empty { refused: has(REFUSED) }
             } else {
                 StoredResult::None
             },

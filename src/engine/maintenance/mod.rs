@@ -172,6 +172,7 @@ impl Engine {
         }
         match self.plan(|planner| planner.next()) {
             Some(task) => self.begin(work, task).map(Some),
+            None if self.sweep_leases()? => Ok(Some(SweepReport::default())),
             None => self.free_slice(work),
         }
     }
@@ -211,6 +212,7 @@ impl Engine {
 
     /// How long until something becomes due by itself; `None` if nothing will.
     pub(crate) fn next_due(&self) -> Option<Duration> {
+        let leases = self.next_lease_due();
         let state = self.state.read();
         let catalogue = &state.catalogue;
         let buckets = catalogue.buckets.values().flat_map(|b| {
@@ -224,6 +226,7 @@ impl Engine {
             .filter_map(|b| Some((b.class, catalogue.results_expire_at(b)?)));
         let left = buckets.chain(results).filter(|(_, at)| at.0 < u64::MAX);
         left.map(|(class, at)| Duration::from_millis(at.0.saturating_sub(self.now(class).0)))
+            .chain(leases)
             .min()
             // Never a busy loop, whatever a clock says.
             .map(|due| due.max(Duration::from_millis(20)))

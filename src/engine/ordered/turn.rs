@@ -105,14 +105,18 @@ impl Engine {
         }
         let ran = self.handle(core, case, handler);
         match &ran {
-            Ran::Draft(Draft::Applied(..) | Draft::Duplicate(_) | Draft::Skipped(_)) => {
+            Ran::Draft(
+                Draft::Applied(..) | Draft::Refused(..) | Draft::Duplicate(_) | Draft::Skipped(_),
+            ) => {
                 sitting.row.settle(position, sitting.now);
                 sitting.is_changed = !planted("position-committed-apart-from-its-state");
                 self.owed.clear(source, position);
             }
             // What may pass by itself is the store's trouble, not this position's.
             Ran::Failed(error) if error.is_retryable() => {}
-            Ran::Draft(Draft::Mismatch(_) | Draft::TooLate { .. })
+            // Somebody's lease on its event: not settled, so nothing may pass it.
+            Ran::Draft(Draft::InProgress { .. } | Draft::Fenced { .. } | Draft::Dead { .. })
+            | Ran::Draft(Draft::Mismatch(_) | Draft::TooLate { .. })
             | Ran::Failed(_)
             | Ran::Panicked(_) => {
                 let is_new = sitting.row.fail(position);

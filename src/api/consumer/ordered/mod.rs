@@ -358,6 +358,7 @@ impl Ordered {
             kept_for: None,
             fingerprint: None,
             result: ResultBytes::None,
+            refused: false,
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Known {
     pub fingerprint: Option<u64>,
     /// Its result.
     pub result: Stored,
+    /// Whether it was turned down.
+    pub refused: bool,
 }
 
 impl Known {
@@ -48,6 +50,7 @@ impl Known {
             kept_for_ms: claim.kept_for().map(ms),
             fingerprint: claim.fingerprint(),
             result,
+            refused: claim.is_refused(),
         }
     }
 }
@@ -57,6 +60,8 @@ impl Known {
 pub enum Answer {
     /// New, and handled.
     Applied(Known),
+    /// New, and turned down for good.
+    Refused(Known),
     /// Settled before.
     Duplicate(Known),
     /// Settled before, with another payload.
@@ -93,6 +98,7 @@ impl Answer {
             |what: &str| Self::Broken { unknown: false, typed: false, error: what.to_owned() };
         match answer {
             Ok(Outcome::Applied(_, claim)) => Self::Applied(Known::of(claim)),
+            Ok(Outcome::Refused(_, claim)) => Self::Refused(Known::of(claim)),
             Ok(Outcome::Duplicate(claim)) => Self::Duplicate(Known::of(claim)),
             Ok(Outcome::Mismatch(claim)) => Self::Mismatch(Known::of(claim)),
             Ok(Outcome::Skipped(_)) => Self::Skipped,

@@ -31,6 +31,8 @@ pub type ModelState = BTreeMap<u64, u64>;
 pub enum Verdict {
     /// It succeeds, and may leave a result.
     Keep(Option<Vec<u8>>),
+    /// It turns the event down for good, and says why.
+    Refuse(Vec<u8>),
     /// It remembers nothing.
     Skip,
     /// It returns an error.
@@ -70,6 +72,7 @@ struct Claim {
     wall_ms: i64,
     fingerprint: Option<u64>,
     result: Option<Result_>,
+    refused: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,15 +171,16 @@ impl Model {
         }
         let before = self.state.clone();
         let verdict = handler(&mut self.state);
-        let Verdict::Keep(result) = verdict else {
+        if !matches!(verdict, Verdict::Keep(_)) {
             self.state = before;
-            return match verdict {
-                Verdict::Skip => Answer::Skipped,
-                Verdict::Fail => Answer::Failed,
-                _ => Answer::Panicked,
-            };
-        };
-        Answer::Applied(self.claim(through, event, result))
+        }
+        match verdict {
+            Verdict::Keep(result) => Answer::Applied(self.claim(through, event, result, false)),
+            Verdict::Refuse(why) => Answer::Refused(self.claim(through, event, Some(why), true)),
+            Verdict::Skip => Answer::Skipped,
+            Verdict::Fail => Answer::Failed,
+            Verdict::Panic => Answer::Panicked,
+        }
     }
 
     /// The answer that needs no handler.
@@ -207,7 +211,13 @@ impl Model {
         self.is_ahead(consumer, time).then_some(Answer::Future)
     }
 
-    fn claim(&mut self, through: &Through, event: &Event<'_>, result: Option<Vec<u8>>) -> Known {
+    fn claim(
+        &mut self,
+        through: &Through,
+        event: &Event<'_>,
+        result: Option<Vec<u8>>,
+        refused: bool,
+    ) -> Known {
         let consumer = through.consumer.as_str();
         let class = self.newest_class(consumer);
         let at_ms = self.now_ms(class);
@@ -222,6 +232,7 @@ impl Model {
             wall_ms: self.wall_ms,
             fingerprint: event.payload_fingerprint(&KEY).map(|f| f.0),
             result,
+            refused,
         };
         let known = self.known(&claim);
         self.put(consumer, event, event.id(), Kind::Claim(claim));
@@ -287,6 +298,7 @@ impl Model {
             kept_for_ms: claim.class.retention_ms().map(|keep| keep.saturating_sub(age_ms)),
             fingerprint: claim.fingerprint,
             result,
+            refused: claim.refused,
         }
     }
 }

@@ -36,6 +36,7 @@ fn handle_model(consumer: u8, item: &Item, state: &mut ModelState) -> Verdict {
     }
     match item.end {
         End::Ok => Verdict::Keep(result_of(item)),
+        End::Refuse => Verdict::Refuse(result_of(item).unwrap_or_default()),
         End::Skip => Verdict::Skip,
         End::Fail => Verdict::Fail,
         End::Panic => Verdict::Panic,
@@ -56,6 +57,7 @@ fn handle(consumer: u8, item: &Item, map: &Map<u64, u64>, tx: &mut Tx<'_>) -> Re
     }
     match item.end {
         End::Ok => {}
+        End::Refuse => tx.refuse(result_of(item).unwrap_or_default())?,
         End::Skip => tx.skip(),
         End::Fail => return Err("as planned".into()),
         End::Panic => resume_unwind(Box::new("as planned")), // without the hook's message
@@ -179,11 +181,11 @@ impl Runner {
             _ => None,
         });
         let Some((unknown, error)) = broken else {
-            let commits = expected.iter().any(|e| matches!(e, Answer::Applied(_)));
+            let commits = expected.iter().any(is_new);
             self.take(after, commits);
             return Ok(None);
         };
-        if answers.iter().any(|answer| matches!(answer, Answer::Applied(_))) {
+        if answers.iter().any(is_new) {
             // Its group is durable, and with it all of the batch; the others' answers could not be
             // read any more.
             self.take(after, true);
@@ -283,9 +285,16 @@ impl Runner {
     }
 }
 
+/// Whether the call claimed the event.
+fn is_new(answer: &Answer) -> bool {
+    matches!(answer, Answer::Applied(_) | Answer::Refused(_))
+}
+
 fn name_of(answer: &Answer) -> &'static str {
     match answer {
         Answer::Applied(_) => "applied",
+        Answer::Refused(_) => "refused",
+        Answer::Duplicate(known) if known.refused => "duplicate of a refusal",
         Answer::Duplicate(known) => match known.result {
             Stored::Expired => "result expired",
             Stored::Bytes(_) => "duplicate with a result",

@@ -9,6 +9,7 @@ const UNCHECKED: u8 = 1; // no fingerprint; the word is 0
 const EMPTY_RESULT: u8 = 2;
 const KEYED_RESULT: u8 = 4; // the extra is its key
 const ALIAS: u8 = 8; // the word and the extra are the primary's lower and upper half
+const REFUSED: u8 = 16; // a claim turned down for good
 
 /// A [`RowKind`] in the block's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +32,16 @@ pub(super) fn has_word(flags: u8) -> bool {
 pub(super) fn pack(kind: RowKind) -> Packed {
     match kind {
         RowKind::Claim { fingerprint, result } => {
+            let refused = result.is_refused();
             let (result, extra) = match result {
                 StoredResult::None => (0, None),
-                StoredResult::Empty => (EMPTY_RESULT, None),
-                StoredResult::Key(key) => (KEYED_RESULT, Some(key.0)),
+                StoredResult::Empty { .. } => (EMPTY_RESULT, None),
+                StoredResult::Key { key, .. } => (KEYED_RESULT, Some(key.0)),
             };
+            let flags = if refused { result | REFUSED } else { result };
             match fingerprint {
-                Some(Fingerprint(word)) => Packed { flags: result, word, extra },
-                None => Packed { flags: result | UNCHECKED, word: 0, extra },
+                Some(Fingerprint(word)) => Packed { flags, word, extra },
+                None => Packed { flags: flags | UNCHECKED, word: 0, extra },
             }
         }
         RowKind::Alias { primary } => Packed {
@@ -51,10 +54,11 @@ pub(super) fn pack(kind: RowKind) -> Packed {
 
 pub(super) fn unpack(packed: Packed) -> Result<RowKind, Malformed> {
     let Packed { flags, word, extra } = packed;
-    let result = match (flags & !UNCHECKED, extra) {
-        (0, None) => StoredResult::None,
-        (EMPTY_RESULT, None) => StoredResult::Empty,
-        (KEYED_RESULT, Some(key)) => StoredResult::Key(ResultKey(key)),
+    let refused = flags & REFUSED != 0;
+    let result = match (flags & !(UNCHECKED | REFUSED), extra) {
+        (0, None) if !refused => StoredResult::None,
+        (EMPTY_RESULT, None) => StoredResult::Empty { refused },
+        (KEYED_RESULT, Some(key)) => StoredResult::Key { key: ResultKey(key), refused },
         (ALIAS, Some(upper)) if flags == ALIAS => {
             let primary = IdHash(u128::from(upper) << 64 | u128::from(word));
             return Ok(RowKind::Alias { primary });

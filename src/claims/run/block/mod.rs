@@ -29,7 +29,7 @@ pub(super) use view::Block;
 use super::page::{BLOCK_KEY_BYTES, room_bytes};
 use crate::base::ids::{StoreMs, WallMs};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const HEAD_BYTES: usize = 1 + 4 + 4 + 16 + 1 + 1 + 8 + 8;
 const CRC_BYTES: usize = 4;
 /// In place of the common flags: every row has its own.

@@ -34,11 +34,11 @@ fn k2_golden_bytes_of_plain_rows_never_change() {
     let rows = [plain(1, 1000, 5000), plain(2, 1300, 5301)];
     let bytes = encode(&rows, IdHash(9), OWNER);
     let golden = [
-        "01 01020304 02000000 09000000000000000000000000000000 12 00",
+        "02 01020304 02000000 09000000000000000000000000000000 12 00",
         "e803000000000000 a00f000000000000",
         "01000000000000000000000000000000 02000000000000000000000000000000",
         "8877665544332211 8877665544332211 0000 2c01 00 01",
-        "f68d1386",
+        "c562cd18",
     ];
     assert_eq!(hex(&bytes), golden.concat().replace(' ', ""));
 }
@@ -46,26 +46,31 @@ fn k2_golden_bytes_of_plain_rows_never_change() {
 #[test]
 fn k2_golden_bytes_of_mixed_rows_never_change() {
     let claim = |fingerprint, result| RowKind::Claim { fingerprint, result };
+    let empty = |refused| StoredResult::Empty { refused };
+    let keyed = StoredResult::Key { key: ResultKey(0x1234), refused: false };
     let rows = [
         with_kind(1, claim(None, StoredResult::None)),
-        with_kind(2, claim(Some(Fingerprint(7)), StoredResult::Empty)),
-        with_kind(3, claim(Some(Fingerprint(8)), StoredResult::Key(ResultKey(0x1234)))),
+        with_kind(2, claim(Some(Fingerprint(7)), empty(false))),
+        with_kind(3, claim(Some(Fingerprint(8)), keyed)),
         with_kind(3, RowKind::Alias { primary: IdHash(0x0b << 64 | 0x0a) }),
+        with_kind(4, claim(None, empty(true))),
     ];
     let bytes = encode(&rows, IdHash(u128::MAX), OWNER);
     let golden = [
-        "01 01020304 04000000 ffffffffffffffffffffffffffffffff 00 80",
+        "02 01020304 05000000 ffffffffffffffffffffffffffffffff 00 80",
         "e803000000000000 a00f000000000000",
         "01000000000000000000000000000000 02000000000000000000000000000000",
         "03000000000000000000000000000000 03000000000000000000000000000000",
+        "04000000000000000000000000000000",
         "0000000000000000 0700000000000000 0800000000000000 0a00000000000000",
-        "01 02 04 08 3412000000000000 0b00000000000000",
-        "c79c3f84",
+        "0000000000000000",
+        "01 02 04 08 13 3412000000000000 0b00000000000000",
+        "ccf40147",
     ];
     assert_eq!(hex(&bytes), golden.concat().replace(' ', ""));
     let mut found = Vec::new();
     Block::open(&bytes, OWNER).unwrap().find(IdHash(3), &mut found).unwrap();
-    assert_eq!(found, rows[2..]);
+    assert_eq!(found, rows[2..4]);
 }
 
 #[test]
@@ -148,8 +153,9 @@ fn k3_rows_of_one_hash_stay_together_and_may_outgrow_the_page() {
 pub(in super::super) fn any_kind() -> impl Strategy<Value = RowKind> {
     let result = prop_oneof![
         4 => Just(StoredResult::None),
-        1 => Just(StoredResult::Empty),
-        1 => any::<u64>().prop_map(|k| StoredResult::Key(ResultKey(k))),
+        1 => any::<bool>().prop_map(|refused| StoredResult::Empty { refused }),
+        1 => any::<(u64, bool)>()
+            .prop_map(|(k, refused)| StoredResult::Key { key: ResultKey(k), refused }),
     ];
     let claim = (any::<Option<u64>>(), result)
         .prop_map(|(word, result)| RowKind::Claim { fingerprint: word.map(Fingerprint), result });
