@@ -99,14 +99,15 @@ impl Inbox {
     ///
     /// # Errors
     /// Other types than it was made with ([`is_type_mismatch`](Error::is_type_mismatch)); an empty
-    /// name or one above 255 bytes; errors of a commit.
+    /// name or one above 255 bytes; errors of a commit. A map of one store is refused by the transactions and
+    /// views of another.
     pub fn map<K, V>(&self, name: &str) -> Result<Map<K, V>, Error>
     where
         K: Key + ?Sized,
         V: Value + ?Sized,
     {
         let entry = self.engine().keyspace(name, &codecs_of::<K, V>())?;
-        Ok(Map::new(name, &entry))
+        Ok(Map::new(name, &entry, self.engine().store_id()))
     }
 
     /// Reads the state of the last durable group. See [`View`].

@@ -50,13 +50,10 @@ impl<K: ?Sized, V: ?Sized> fmt::Debug for Map<K, V> {
 }
 
 impl<K: ?Sized, V: ?Sized> Map<K, V> {
-    pub(crate) fn new(name: &str, entry: &KeyspaceEntry) -> Self {
-        let table = TableId::Keyspace(entry.id).name().into();
-        Self {
-            name: name.into(),
-            space: Space { id: entry.id, table, life: entry.life.clone() },
-            types: PhantomData,
-        }
+    pub(crate) fn new(name: &str, entry: &KeyspaceEntry, store_id: u128) -> Self {
+        let (id, life) = (entry.id, entry.life.clone());
+        let table = TableId::Keyspace(id).name().into();
+        Self { name: name.into(), space: Space { id, table, life, store_id }, types: PhantomData }
     }
 
     /// The name that the keyspace is stored under.

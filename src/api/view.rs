@@ -109,7 +109,7 @@ impl View {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn len<K: ?Sized, V: ?Sized>(&self, map: &Map<K, V>) -> Result<u64, Error> {
-        map.space.life.check(&self.pinned.snapshot)?;
+        map.space.check(&self.pinned.snapshot)?;
         self.pinned.snapshot.len(TableId::Keyspace(map.space.id))
     }
 }

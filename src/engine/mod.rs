@@ -155,7 +155,7 @@ impl Engine {
     pub(crate) fn open(opening: Opening, config: Config) -> Result<Arc<Self>, Error> {
         let Opening { disk, mode, clock, random, policy, allow_shorter, state_version } = opening;
         let directory = Directory::open(disk, mode, &random, config.ballast_bytes)?;
-        let memtable = Memtable::default();
+        let memtable = Memtable::of_store(directory.header().store_id);
         let Opened { core, db, applied, state, registry, clocks } =
             Core::open(&directory, &config, &random, &memtable)?;
         if let Some(version) = state_version.filter(|version| *version < registry.state_version) {
@@ -215,9 +215,13 @@ impl Engine {
         self.clocks.now(class, &*self.clock)
     }
 
+    pub(crate) fn store_id(&self) -> u128 {
+        self.directory.header().store_id
+    }
+
     /// What the idempotency keys of an event at a consumer are made from.
     pub(crate) fn key_root(&self, consumer: &str, event_id: &[u8]) -> u128 {
-        self.hash_key().key_root(self.directory.header().store_id, consumer, event_id)
+        self.hash_key().key_root(self.store_id(), consumer, event_id)
     }
 
     pub(crate) fn hash_key(&self) -> &HashKey {

@@ -32,6 +32,19 @@ pub(crate) struct Space {
     pub(crate) id: KeyspaceId,
     pub(crate) table: Arc<str>,
     pub(crate) life: Life,
+    pub(crate) store_id: u128,
+}
+
+impl Space {
+    /// An error if the keyspace is none of what this snapshot shows.
+    pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        if self.store_id != snapshot.store_id() {
+            return Err(Error::invalid(
+                "the map belongs to another store: ask the inbox that is read or written for its own",
+            ));
+        }
+        self.life.check(snapshot)
+    }
 }
 
 /// The staging area of one event.
@@ -66,7 +79,7 @@ impl<'g> Stage<'g> {
     }
 
     pub(crate) fn get(&mut self, space: &Space, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let got = self.read(space, key);
+        let got = space.check(self.tip).and_then(|()| self.read(space, key));
         self.note(got)
     }
 
@@ -85,7 +98,7 @@ impl<'g> Stage<'g> {
         key: Vec<u8>,
         value: Vec<u8>,
     ) -> Result<(), Error> {
-        let checked = space.life.check(self.tip).and_then(|()| self.check_put(&key, value.len()));
+        let checked = space.check(self.tip).and_then(|()| self.check_put(&key, value.len()));
         self.note(checked)?;
         let sealed = seal_value(space.id, &key, value);
         self.own.stage(space.id, &key, Some(&sealed));
@@ -93,7 +106,7 @@ impl<'g> Stage<'g> {
     }
 
     pub(crate) fn remove(&mut self, space: &Space, key: Vec<u8>) -> Result<(), Error> {
-        let checked = space.life.check(self.tip).and_then(|()| self.check_put(&key, 0));
+        let checked = space.check(self.tip).and_then(|()| self.check_put(&key, 0));
         self.note(checked)?;
         self.own.stage(space.id, &key, None);
         Ok(())
@@ -176,7 +189,7 @@ pub(crate) fn read_stored(
     space: &Space,
     key: &[u8],
 ) -> Result<Option<Vec<u8>>, Error> {
-    space.life.check(snapshot)?;
+    space.check(snapshot)?;
     let table = TableId::Keyspace(space.id);
     match snapshot.get_in(table, &space.table, key)? {
         None => Ok(None),
@@ -207,7 +220,7 @@ fn scan_over(
     limit: usize,
     reverse: bool,
 ) -> Result<Scanned, Error> {
-    space.life.check(snapshot)?;
+    space.check(snapshot)?;
     let rows = snapshot.scan(TableId::Keyspace(space.id), bounds, reverse, own)?;
     rows.take(limit)
         .map(|row| {

@@ -255,11 +255,18 @@ struct Generations {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Memtable(RwLock<Generations>);
+pub(crate) struct Memtable {
+    generations: RwLock<Generations>,
+    store_id: u128,
+}
 
 impl Memtable {
+    pub(crate) fn of_store(store_id: u128) -> Self {
+        Self { generations: RwLock::default(), store_id }
+    }
+
     fn active(&self) -> Arc<Generation> {
-        self.0.read().active.clone()
+        self.generations.read().active.clone()
     }
 
     /// Puts one row, or removes it.
@@ -282,7 +289,7 @@ impl Memtable {
 
     /// Lets a fresh generation take what comes next; false if one is frozen already.
     pub(crate) fn freeze(&self) -> bool {
-        let mut generations = self.0.write();
+        let mut generations = self.generations.write();
         if generations.frozen.is_some() {
             return false;
         }
@@ -299,36 +306,36 @@ impl Memtable {
         most: usize,
         wanted: &dyn Fn(TableId, Seq) -> bool,
     ) -> Result<Option<Mark>, Error> {
-        let frozen = self.0.read().frozen.clone();
+        let frozen = self.generations.read().frozen.clone();
         frozen.map_or(Ok(None), |frozen| frozen.apply(txn, after, most, wanted))
     }
 
     /// How many keys are frozen.
     pub(crate) fn frozen_len(&self) -> usize {
-        let frozen = self.0.read().frozen.clone();
+        let frozen = self.generations.read().frozen.clone();
         frozen.map_or(0, |frozen| frozen.len())
     }
 
     /// Lets the frozen rows go: redb has them.
     pub(crate) fn drop_frozen(&self) {
-        self.0.write().frozen = None;
+        self.generations.write().frozen = None;
     }
 
     /// Lets everything go, for a recovery.
     pub(crate) fn discard(&self) {
-        *self.0.write() = Generations::default();
+        *self.generations.write() = Generations::default();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let generations = self.0.read();
+        let generations = self.generations.read();
         generations.frozen.is_none() && generations.active.is_empty()
     }
 
     /// What a reader at `at` sees, over this snapshot of redb.
     pub(crate) fn snapshot(&self, stored: Arc<Stored>, at: Seq) -> Snapshot {
-        let generations = self.0.read();
+        let generations = self.generations.read();
         let newest_first = [Some(generations.active.clone()), generations.frozen.clone()];
-        Snapshot::new(stored, newest_first, at)
+        Snapshot::new(stored, newest_first, at, self.store_id)
     }
 }
 

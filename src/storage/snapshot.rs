@@ -72,6 +72,7 @@ pub(crate) struct Snapshot {
     stored: Arc<Stored>,
     newest_first: [Option<Arc<Generation>>; 2],
     at: Seq,
+    store_id: u128,
 }
 
 impl Snapshot {
@@ -79,14 +80,20 @@ impl Snapshot {
         stored: Arc<Stored>,
         newest_first: [Option<Arc<Generation>>; 2],
         at: Seq,
+        store_id: u128,
     ) -> Self {
-        Self { stored, newest_first, at }
+        Self { stored, newest_first, at, store_id }
+    }
+
+    /// Which store it shows.
+    pub(crate) fn store_id(&self) -> u128 {
+        self.store_id
     }
 
     /// Redb alone, for a database that nothing was staged over.
     #[cfg(any(test, feature = "testkit"))]
     pub(crate) fn of(txn: ReadTxn) -> Self {
-        Self::new(Arc::new(Stored::new(txn)), [None, None], Seq::MAX)
+        Self::new(Arc::new(Stored::new(txn)), [None, None], Seq::MAX, 0)
     }
 
     /// The last group that it shows.

@@ -1,7 +1,7 @@
 //! Cases Y6 and Z2: stored results come back byte for byte, and are the caller's to understand.
 
 use txinbox::codec::{Key, Value};
-use txinbox::{Claim, Consumer, Error, Map, Outcome, Retention, hours};
+use txinbox::{Claim, Consumer, Error, Event, EventId, Inbox, Map, Outcome, Retention, hours};
 
 use crate::kit::{Lab, deliver, event, id};
 
@@ -156,4 +156,32 @@ fn z2_undecodable_state_fails_the_event_and_keeps_it_unclaimed() {
     assert!(error.is_decode(), "{error}");
     assert_eq!(inbox.read(|view| view.get(&counts, &7)).unwrap(), Some(5));
     assert_eq!(deliver(&consumer, [1, 2]), (1, 1));
+}
+
+#[test]
+fn a_map_of_another_store_is_refused_everywhere() {
+    let retention = || Retention::at_least(hours(1));
+    let [mine, other] = [(); 2].map(|()| Inbox::in_memory(retention()).unwrap());
+    let (own, foreign) = (mine.map::<u64, u64>("n").unwrap(), other.map::<u64, u64>("n").unwrap());
+    let consumer = mine.consumer("c").unwrap();
+    for which in 0..4 {
+        let id = EventId::parts(&[b"e", &[which]]).unwrap();
+        let event = Event::unchecked(id.clone());
+        let refused = consumer.process(&event, |tx| {
+            tx.insert(&own, &1, &1)?;
+            match which {
+                0 => tx.get(&foreign, &1).map(drop)?,
+                1 => tx.insert(&foreign, &1, &2)?,
+                2 => tx.remove(&foreign, &1)?,
+                _ => tx.scan(&foreign, .., 1).map(drop)?,
+            }
+            Ok(())
+        });
+        assert!(refused.unwrap_err().to_string().contains("another store"), "{which}");
+        assert!(consumer.lookup(&id).unwrap().is_none(), "{which}");
+    }
+    assert_eq!(mine.read(|view| view.get(&own, &1)).unwrap(), None);
+    assert!(mine.read(|view| view.get(&foreign, &1)).is_err());
+    assert!(mine.read(|view| view.scan(&foreign, .., 1)).is_err());
+    assert!(mine.read(|view| view.len(&foreign)).is_err());
 }

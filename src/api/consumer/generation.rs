@@ -107,7 +107,7 @@ impl Rebuild {
         let engine = self.consumer.inbox.engine();
         let scope = self.consumer.handling.scope;
         let entry = engine.rebuilt_keyspace(scope, name, &codecs_of::<K, V>())?;
-        Ok(Map::new(name, &entry))
+        Ok(Map::new(name, &entry, engine.store_id()))
     }
 
     /// Puts the new generation in the place of the one served, and its maps in the place of those of

@@ -314,7 +314,7 @@ fn state_of(inbox: &Inbox) -> Result<State, Error> {
     let mut state = State::new();
     for (name, entry) in keyspaces {
         let table = TableId::Keyspace(entry.id).name().into();
-        let space = Space { id: entry.id, table, life: entry.life };
+        let space = Space { id: entry.id, table, life: entry.life, store_id: snapshot.store_id() };
         let all = (Bound::Unbounded, Bound::Unbounded);
         state.insert(name, scan_stored(&snapshot, &space, all, usize::MAX, false)?);
     }
