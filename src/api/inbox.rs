@@ -233,8 +233,8 @@ impl Inbox {
     /// gives the directory back. Other handles of it answer [`is_closed`](Error::is_closed) then.
     ///
     /// # Errors
-    /// Errors of committing what was still open, or of saving the clocks. A group that was already under
-    /// way tells those who wait for it. The store is closed all the same.
+    /// Errors of committing what was still open, or of saving the clocks; why the store was down, if it was. A
+    /// group that was already under way tells those who wait for it. The store is closed all the same.
     pub fn close(self) -> Result<(), Error> {
         self.engine().close()
     }

@@ -263,11 +263,14 @@ impl Engine {
     fn save_on_close(&self) -> Result<(), Error> {
         self.slot.acquire(&*self.clock, None)?;
         let mut core = self.core.lock();
-        let mut saved = Ok(());
-        if core.is_open && core.down.is_none() {
-            let finished = self.finish_group(&mut core);
-            saved = finished.and(self.save_clocks(&mut core));
-        }
+        let saved = match &core.down {
+            Some((error, _)) => Err(error.clone()), // what lies in the journal was not stored in redb
+            None if core.is_open => {
+                let finished = self.finish_group(&mut core);
+                finished.and(self.save_clocks(&mut core))
+            }
+            None => Ok(()),
+        };
         core.is_open = false;
         core.down = None;
         // This ends the snapshots too: views stop here.

@@ -188,3 +188,20 @@ fn r2_a_broken_device_is_told_until_it_works_again() {
         inbox.read(|v| Ok(v.scan(&counts, .., 10)?.iter().map(|(_, count)| count).sum()));
     assert_eq!(sum.unwrap(), 6);
 }
+
+/// Whoever closes a store whose device gave up is not told that all is well.
+#[test]
+fn closing_a_store_that_is_down_says_why() {
+    let lab = Lab::new(Retention::at_least(hours(31)));
+    let inbox = lab.open();
+    let (consumer, counts) = (inbox.consumer("c").unwrap(), inbox.map("counts").unwrap());
+    assert!(handle(&consumer, &counts, 0).unwrap());
+    let gone = [Call::Write, Call::SetLen, Call::Sync, Call::Open, Call::Read];
+    lab.disk.inject(Fault::error(lab.disk.calls() + 1, &gone).lasting());
+    assert!(handle(&consumer, &counts, 1).is_err());
+    assert!(is_typed_disk_error(&inbox.close().unwrap_err()));
+    lab.disk.clear_faults();
+    let inbox = lab.open();
+    let consumer = inbox.consumer("c").unwrap();
+    assert!(consumer.lookup(&id(0)).unwrap().is_some());
+}
