@@ -5,12 +5,13 @@
 #![cfg(feature = "testkit")]
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test fails as the test does
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use txinbox::testkit::{Keep, SimClock, SimDisk, audit};
-use txinbox::{Consumer, Event, EventId, Inbox, Map, Outcome, Retention};
+use txinbox::{BatchTicket, Consumer, Event, EventId, Inbox, Map, Outcome, Retention};
 
 const RETENTION: Duration = Duration::from_secs(3_600);
 
@@ -62,7 +63,7 @@ impl Fight {
         }
     }
 
-    /// One thread: single calls and batches over its own walk through the ids.
+    /// One thread: single calls, batches and tickets waited for later, over its own walk through the ids.
     fn run(&self, thread: u64) -> Log {
         let mut log = Log::default();
         let mut at = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -71,9 +72,16 @@ impl Fight {
             (at >> 33) % self.distinct
         };
         let mut made = 0;
+        let mut waiting = VecDeque::new();
         while made < self.calls {
             let began = self.moment();
-            if made % 7 == 0 {
+            if made % 7 == 3 {
+                let ids: Vec<u64> = (0..9).map(|_| next()).collect();
+                let handle = |tx: &mut txinbox::Tx<'_>, id: &u64| Ok(self.count(tx, *id)?);
+                let ticket = self.consumer.submit_batch(&ids, |id| event(*id), handle);
+                waiting.push_back((ids, began, ticket));
+                made += 9;
+            } else if made % 7 == 0 {
                 let ids: Vec<u64> = (0..40).map(|_| next()).collect();
                 let batch = self.consumer.process_batch(
                     &ids,
@@ -93,8 +101,18 @@ impl Fight {
                 self.note(&mut log, id, began, &answer.unwrap());
                 made += 1;
             }
+            if waiting.len() > 2 {
+                self.note_ticket(&mut log, waiting.pop_front().unwrap());
+            }
         }
+        waiting.into_iter().for_each(|ticket| self.note_ticket(&mut log, ticket));
         log
+    }
+
+    fn note_ticket(&self, log: &mut Log, (ids, began, ticket): (Vec<u64>, u64, BatchTicket<()>)) {
+        for (id, answer) in ids.iter().zip(ticket.wait().iter()) {
+            self.note(log, *id, began, answer.as_ref().unwrap());
+        }
     }
 
     fn count(&self, tx: &mut txinbox::Tx<'_>, id: u64) -> Result<(), txinbox::Error> {
