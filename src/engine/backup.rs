@@ -78,7 +78,8 @@ impl Engine {
                 w.u8(ROWS);
                 for row in table.whole()? {
                     let (key, value) = row?;
-                    if name == TableId::Mark.name() && key.bytes() == mark::JOURNAL_KEY {
+                    let of_journal = [mark::JOURNAL_KEY, mark::JOURNAL_BYTES_KEY];
+                    if name == TableId::Mark.name() && of_journal.contains(&key.bytes()) {
                         continue; // the copy has no journal yet
                     }
                     w.bytes(key.bytes());
@@ -252,8 +253,16 @@ pub(crate) fn restore(path: &Path, dir: &Path) -> Result<(), Error> {
     }
 }
 
+const SALVAGE_CACHE_BYTES: usize = 1 << 20;
+
 /// Empties the journal of the store in `dir`, which must not be open.
 pub(crate) fn salvage(dir: &Path) -> Result<(), Error> {
     let disk = Arc::new(RealDisk::new(dir));
-    Directory::open(disk, OpenMode::ExistingOnly, &Random::System, 0)?.erase_journal()
+    let directory = Directory::open(disk, OpenMode::ExistingOnly, &Random::System, 0)?;
+    directory.erase_journal()?;
+    // The files may be shorter now than they were.
+    let db = directory.open_db(SALVAGE_CACHE_BYTES)?;
+    let txn = db.write(true)?;
+    txn.table(&TableId::Mark.name())?.remove(mark::JOURNAL_BYTES_KEY)?;
+    txn.commit()
 }

@@ -254,17 +254,25 @@ fn open_journal(
         return Ok((None, applied));
     }
     let is_first = row.is_none();
+    let known = bare.get(TableId::Mark, mark::JOURNAL_BYTES_KEY)?;
+    let known_bytes = known.map_or(Ok(0), |row| mark::decode_journal_bytes(&row));
+    let known_bytes = known_bytes.map_err(|m| Error::corrupt("the journal's length", m.0))?;
     if !is_first {
-        directory.check_journal()?;
+        directory.check_journal(known_bytes)?;
     }
     let from = row.map(|row| End::decode(&row)).transpose();
     let from = from.map_err(|m| Error::corrupt("the journal's row", m.0))?;
     let from = from.unwrap_or_default().through(applied);
     let (journal, records) = directory.open_journal(config.segment_bytes, from)?;
-    if is_first {
-        // From now on the files must be there.
+    let bytes = journal.segment_bytes();
+    if is_first || bytes > known_bytes {
+        // From now on the files must be there, and no shorter.
         let txn = db.write(true)?;
-        txn.table(&TableId::Mark.name())?.insert(mark::JOURNAL_KEY, &from.encode())?;
+        {
+            let mut mark = txn.table(&TableId::Mark.name())?;
+            mark.insert(mark::JOURNAL_KEY, &from.encode())?;
+            mark.insert(mark::JOURNAL_BYTES_KEY, &mark::encode_journal_bytes(bytes))?;
+        }
         txn.commit()?;
     }
     let mut seq = applied;

@@ -14,6 +14,21 @@ use crate::storage::tables::TableId;
 pub(crate) const KEY: &[u8] = b"mark";
 /// The key of the row, in the same table, that says where the journal goes on.
 pub(crate) const JOURNAL_KEY: &[u8] = b"journal";
+/// Under which the same table says how long the journal's files are at least: a shorter one was cut.
+pub(crate) const JOURNAL_BYTES_KEY: &[u8] = b"journal-bytes";
+
+pub(crate) fn encode_journal_bytes(bytes: u64) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u64(bytes);
+    w.seal()
+}
+
+pub(crate) fn decode_journal_bytes(row: &[u8]) -> Result<u64, Malformed> {
+    let mut r = Reader::new(unseal(row)?);
+    let bytes = r.u64()?;
+    r.finish()?;
+    Ok(bytes)
+}
 const VERSION: u8 = 1;
 
 /// Where the store stands.
@@ -101,5 +116,15 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(Mark::decode(&bad).is_err());
         }
+    }
+
+    #[test]
+    fn golden_length_of_the_journal() {
+        let row = encode_journal_bytes(8 << 20);
+        assert_eq!(row[..8], [0, 0, 0x80, 0, 0, 0, 0, 0]);
+        assert_eq!(row.len(), 12);
+        assert_eq!(decode_journal_bytes(&row).unwrap(), 8 << 20);
+        assert!(decode_journal_bytes(&row[..11]).is_err());
+        assert!(decode_journal_bytes(&[0; 12]).is_err());
     }
 }

@@ -142,16 +142,24 @@ impl Directory {
         Ok(db)
     }
 
-    /// Errs if a segment of the journal, which this store has, is missing.
-    pub(crate) fn check_journal(&self) -> Result<(), Error> {
+    /// Errs if a segment of the journal, which this store has, is missing or shorter than it was.
+    pub(crate) fn check_journal(&self, least_bytes: u64) -> Result<(), Error> {
+        let damaged = |name: &str, what: &str| {
+            let detail = format!(
+                "{what}, and may have been all that held the last groups; put it back, or give \
+                 them up with Inbox::salvage"
+            );
+            Err(Error::corrupt(format!("{}/{name}", self.describe()), detail))
+        };
         let listing = |e| Error::io(format!("listing {}", self.describe()), e);
-        match journal::missing(&self.disk.list().map_err(listing)?) {
+        if let Some(name) = journal::missing(&self.disk.list().map_err(listing)?) {
+            return damaged(name, "the file is missing");
+        }
+        match journal::cut(&*self.disk, least_bytes)? {
+            Some((name, bytes)) => {
+                damaged(name, &format!("the file has {bytes} of its {least_bytes} bytes"))
+            }
             None => Ok(()),
-            Some(name) => Err(Error::corrupt(
-                format!("{}/{name}", self.describe()),
-                "the file is missing, and may have been all that held the last groups; put it back, or \
-                 give them up with Inbox::salvage",
-            )),
         }
     }
 

@@ -204,6 +204,21 @@ fn what_else_was_found() {
     Inbox::salvage(dir.path()).unwrap();
     assert!(deliver(&open().unwrap().consumer("c").unwrap(), 1).is_duplicate());
 
+    // So is one that was cut short, by a byte or altogether; one that grew is none.
+    for name in ["txinbox.journal-0", "txinbox.journal-1"] {
+        let file = std::fs::OpenOptions::new().write(true).open(dir.path().join(name)).unwrap();
+        let bytes = file.metadata().unwrap().len();
+        for left in [bytes - 1, 0] {
+            file.set_len(left).unwrap();
+            let error = open().unwrap_err();
+            assert!(error.is_corrupt() && error.to_string().contains(name), "{error}");
+            Inbox::salvage(dir.path()).unwrap();
+            assert!(deliver(&open().unwrap().consumer("c").unwrap(), 1).is_duplicate());
+        }
+        file.set_len(bytes + 512).unwrap();
+        assert!(deliver(&open().unwrap().consumer("c").unwrap(), 1).is_duplicate());
+    }
+
     // A program of an older state version changes nothing before it is refused.
     let dir = tempfile::tempdir().unwrap();
     let open = |version, retention: Retention| {

@@ -231,6 +231,18 @@ pub(super) fn missing(names: &[String]) -> Option<&'static str> {
     NAMES.into_iter().find(|segment| names.iter().all(|name| name != segment))
 }
 
+/// The name and the length of a segment that is shorter than it must be.
+pub(super) fn cut(disk: &dyn Disk, least_bytes: u64) -> Result<Option<(&'static str, u64)>, Error> {
+    for name in NAMES {
+        let doing = |e| Error::io(format!("looking at {}/{name}", disk.describe()), e);
+        let bytes = disk.open(name, false).and_then(|file| file.len()).map_err(doing)?;
+        if bytes < least_bytes {
+            return Ok(Some((name, bytes)));
+        }
+    }
+    Ok(None)
+}
+
 /// Makes both segments empty, durably: all that no checkpoint holds is given up.
 pub(super) fn erase(disk: &dyn Disk) -> Result<(), Error> {
     for segment in segment::open_both(disk, 0)? {
