@@ -143,19 +143,23 @@ impl Engine {
     pub(crate) fn look_ahead<'d>(
         &self,
         handling: &Handling,
-        deliveries: impl Iterator<Item = &'d Result<Delivery, Error>>,
+        deliveries: impl Iterator<Item = &'d Result<Delivery, Error>> + Clone,
     ) -> Ahead {
         let classes = self.classes_of(handling);
-        let state = self.state.read();
-        let runs: Vec<_> = classes.iter().filter_map(|c| state.runs.get(c)).flatten().collect();
-        let is_absent = |delivery: &Delivery| {
-            if let Some(id) = delivery.ids.first() {
+        let set = {
+            let state = self.state.read();
+            for id in deliveries.clone().flatten().filter_map(|delivery| delivery.ids.first()) {
                 state.recent.touch(*id);
             }
+            state.runs.clone()
+        };
+        // Not under the lock, which a group that lands wants to have.
+        let runs: Vec<_> = classes.iter().filter_map(|class| set.get(class)).flatten().collect();
+        let is_absent = |delivery: &Delivery| {
             delivery.ids.iter().all(|id| runs.iter().all(|run| !run.maybe(*id)))
         };
         let absent = deliveries.map(|d| d.as_ref().is_ok_and(is_absent)).collect();
-        Ahead { classes, missed: Missed(state.runs.clone()), absent }
+        Ahead { classes, missed: Missed(set), absent }
     }
 
     /// Every class that a consumer's claims may lie in.
