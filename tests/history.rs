@@ -215,3 +215,48 @@ fn a_repeat_returns_only_after_the_commit_it_repeats() {
         }
     });
 }
+
+/// Whoever waits for a ticket is answered, however the store is closed meanwhile; what he was told stays.
+#[test]
+fn closing_amid_tickets_answers_everybody() {
+    for round in 0..scaled(40, 400_u64) {
+        let disk = SimDisk::new();
+        let inbox = open(&disk, true);
+        let (consumer, map) =
+            (inbox.consumer("c").unwrap(), inbox.map::<u64, u64>("counts").unwrap());
+        let submit = |thread: u64| {
+            let mut told = Vec::new();
+            for n in 0_u64.. {
+                let id = n * 8 + thread;
+                let handle = |tx: &mut txinbox::Tx<'_>| Ok(tx.insert(&map, &id, &1)?);
+                let ticket = match consumer.submit(&event(id), handle) {
+                    Ok(ticket) => ticket,
+                    Err(error) => {
+                        assert!(error.is_closed(), "{error}");
+                        break;
+                    }
+                };
+                if n % 3 == thread % 3 {
+                    drop(ticket); // committed all the same, but nobody is told
+                } else if ticket.wait().is_ok_and(|outcome| outcome.is_applied()) {
+                    told.push(id);
+                }
+            }
+            told
+        };
+        let told: Vec<u64> = thread::scope(|scope| {
+            let submit = &submit;
+            let running: Vec<_> = (0..4).map(|n| scope.spawn(move || submit(n))).collect();
+            (0..round * 50).for_each(|_| thread::yield_now());
+            inbox.close().unwrap();
+            running.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        let inbox = open(&disk, false);
+        let (consumer, map) =
+            (inbox.consumer("c").unwrap(), inbox.map::<u64, u64>("counts").unwrap());
+        for id in told {
+            assert!(consumer.process(&event(id), |_| Ok(())).unwrap().is_duplicate(), "{id}");
+            assert_eq!(inbox.read(|view| view.get(&map, &id)).unwrap(), Some(1), "{id}");
+        }
+    }
+}

@@ -182,7 +182,7 @@ impl Engine {
 
     /// Writes all that was closed to redb. The caller holds the slot, and the open group is empty.
     pub(crate) fn checkpoint_here(&self, core: &mut Core) -> Result<(), Error> {
-        self.flight.wait_until_clear();
+        self.clear_the_air();
         core.ready(self)?;
         let written = self.checkpoint_frozen().and_then(|()| {
             self.freeze(core);

@@ -113,7 +113,7 @@ impl Engine {
         {
             self.flight.crashed(crashed);
         }
-        self.flight.wait_until_clear();
+        self.clear_the_air();
         if self.flight.has_crashed() {
             // The error, if it cannot, is what the next call will be told.
             let _ = core.heal(self);
@@ -128,7 +128,7 @@ impl Engine {
         done: &Arc<Done>,
     ) -> Result<Option<Takeoff>, Error> {
         let epoch = core.epoch;
-        self.flight.wait_until_clear();
+        self.clear_the_air();
         core.ready(self)?;
         if core.epoch != epoch {
             // What it had read may be gone.

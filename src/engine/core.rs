@@ -139,7 +139,7 @@ impl Core {
     /// The caller holds the slot. A crash anywhere in here leaves what the failed write left; opening then
     /// does the same.
     pub(crate) fn heal(&mut self, engine: &Engine) -> Result<(), Error> {
-        engine.flight.wait_until_clear();
+        engine.clear_the_air();
         if planted("failed-commit-does-not-refuse") {
             if let Some(crashed) = engine.flight.reset(self.seq, self.seq) {
                 crashed.done.set(Err(crashed.error));
@@ -266,7 +266,9 @@ fn open_journal(
     let (journal, records) = directory.open_journal(config.segment_bytes, from)?;
     let bytes = journal.segment_bytes();
     if is_first || bytes > known_bytes {
-        // From now on the files must be there, and no shorter.
+        // From now on the files must be there, and no shorter. An opening that was killed may have filled
+        // them without a sync.
+        journal.settle()?;
         let txn = db.write(true)?;
         {
             let mut mark = txn.table(&TableId::Mark.name())?;

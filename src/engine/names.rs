@@ -76,7 +76,7 @@ impl Engine {
                 return Err(Error::view_ended());
             }
         }
-        self.flight.wait_until_clear();
+        self.clear_the_air();
         core.ready(self)?;
         let seq = core.seq.next();
         change.write(&mut batch);

@@ -85,7 +85,7 @@ impl Handover {
         None
     }
 
-    fn take(&self) -> Option<Takeoff> {
+    pub(crate) fn take(&self) -> Option<Takeoff> {
         self.waiting.lock().take()
     }
 

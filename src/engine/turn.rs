@@ -139,6 +139,19 @@ impl Engine {
         self.after(landed)
     }
 
+    /// Waits until no group flies. The caller holds the slot.
+    ///
+    /// A group that was handed over is landed here: the sync thread may be waiting for this very slot, to close
+    /// the group behind the one that it landed last.
+    pub(super) fn clear_the_air(&self) {
+        if let Some(takeoff) = self.handover.take()
+            && let Err(crashed) = self.land(takeoff)
+        {
+            self.flight.crashed(crashed);
+        }
+        self.flight.wait_until_clear();
+    }
+
     /// After a group has landed, or crashed; the slot was given up.
     fn after(&self, landed: Result<Option<Arc<Done>>, Crashed>) -> Option<Arc<Done>> {
         landed.unwrap_or_else(|crashed| {

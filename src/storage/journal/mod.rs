@@ -183,6 +183,14 @@ impl Journal {
         self.end.offset
     }
 
+    /// Makes the length of both segments durable, whoever filled them.
+    pub(crate) fn settle(&self) -> Result<(), Error> {
+        self.segments.iter().try_for_each(|segment| {
+            let doing = |e| Error::io(format!("syncing {}", segment.name()), e);
+            segment.file.sync().map_err(doing)
+        })
+    }
+
     /// Bytes of a segment.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment().bytes
