@@ -99,6 +99,7 @@ pub use api::http;
 pub use api::inbox::Inbox;
 pub use api::lease;
 pub use api::map::Map;
+pub use api::outbox;
 pub use api::outcome::{Advice, Outcome};
 pub use api::stats;
 #[cfg(feature = "testkit")]

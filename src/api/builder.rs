@@ -40,6 +40,7 @@ pub struct Builder {
     ballast_bytes: Option<u64>,
     clock: Option<Arc<dyn Clock>>,
     random: Option<Random>,
+    namespace: Option<String>,
     migration: Option<(u64, Migration)>,
 }
 
@@ -83,7 +84,15 @@ impl Builder {
             view_max_pinned_bytes: 4 << 30,
             ballast_bytes: 0,
         };
-        Self { retention, config, ballast_bytes: None, clock: None, random: None, migration: None }
+        Self {
+            retention,
+            config,
+            ballast_bytes: None,
+            clock: None,
+            random: None,
+            namespace: None,
+            migration: None,
+        }
     }
 
     /// Memory for pages of the database file, 64 MiB unless set; at least 1 MiB.
@@ -167,6 +176,34 @@ impl Builder {
     #[must_use]
     pub fn ballast_bytes(mut self, bytes: u64) -> Self {
         self.ballast_bytes = Some(bytes);
+        self
+    }
+
+    /// What the ids of [messages](crate::outbox) and the idempotency keys of [leases](crate::lease) are derived
+    /// from, besides consumer and event. Without it, from the store's own identity.
+    ///
+    /// Give one, 1 to 255 bytes, if a store that has to be made anew from the broker's history shall
+    /// give the same events the same ids as the lost one did, so that the other sides still know them. It is
+    /// kept with the store when that is made, and by backups; two stores of one namespace must not
+    /// handle different events under one id. A store that was made with one may be opened without
+    /// naming it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use txinbox::{Inbox, Retention};
+    /// # let dir = tempfile::tempdir()?;
+    /// let open = |namespace: &str| {
+    ///     Inbox::builder(Retention::at_least(Duration::from_secs(60)))
+    ///         .namespace(namespace)
+    ///         .open(dir.path())
+    /// };
+    /// open("orders/eu")?.close()?;
+    /// assert!(open("orders/us").unwrap_err().is_invalid());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
         self
     }
 
@@ -304,6 +341,7 @@ impl Builder {
             policy: this.retention.policy()?,
             allow_shorter: this.retention.allows_shorter(),
             state_version: this.migration.as_ref().map(|(version, _)| *version),
+            namespace: this.namespace,
         };
         let inbox = Inbox::new(Engine::open(opening, this.config)?);
         if let Some((version, migrate)) = this.migration {

@@ -9,6 +9,7 @@ use super::builder::Builder;
 use super::codec::{Key, Value};
 use super::consumer::Consumer;
 use super::map::{Map, codecs_of};
+use super::outbox::Destination;
 use super::stats::{Stats, Sweep};
 use super::tx::Tx;
 use super::view::View;
@@ -95,6 +96,15 @@ impl Inbox {
         Ok(Consumer::new(name, self.clone(), &entry))
     }
 
+    /// The destination of that name, registered durably if it is new. See [`outbox`](crate::outbox).
+    ///
+    /// # Errors
+    /// An empty name or one above 255 bytes; errors of a commit.
+    pub fn destination(&self, name: &str) -> Result<Destination, Error> {
+        let id = self.engine().destination(name)?;
+        Ok(Destination::new(name, self.clone(), id))
+    }
+
     /// The keyspace of that name, made durably if it is new.
     ///
     /// # Errors
@@ -135,8 +145,8 @@ impl Inbox {
         Ok(total)
     }
 
-    /// How the store is doing, counted exactly since it was opened. Takes no write slot and
-    /// reads no data.
+    /// How the store is doing, counted exactly since it was opened. Takes no write slot, and
+    /// reads no more than a message for each destination.
     ///
     /// # Errors
     /// A store that is closed.

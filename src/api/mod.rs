@@ -16,6 +16,7 @@ pub mod http;
 pub(crate) mod inbox;
 pub mod lease;
 pub(crate) mod map;
+pub mod outbox;
 pub(crate) mod outcome;
 pub mod stats;
 #[cfg(feature = "testkit")]

@@ -1,9 +1,13 @@
 //! Numbers about an open store.
 
+mod destinations;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::base::error::Error;
+pub use destinations::DestinationStats;
+
 use crate::engine::{ConsumerCounters, ConsumerEntry, Engine, SweepReport};
 
 /// What one [`Inbox::sweep`](crate::Inbox::sweep) did.
@@ -86,6 +90,8 @@ pub struct Stats {
     pub dead_events: u64,
     /// Numbers by consumer.
     pub consumers: BTreeMap<String, ConsumerStats>,
+    /// Numbers by destination of messages.
+    pub destinations: BTreeMap<String, DestinationStats>,
 }
 
 /// What happened to the events of one consumer since the store was opened.
@@ -214,6 +220,7 @@ impl Stats {
             leases,
             dead_events,
             consumers,
+            destinations: destinations::all(engine)?,
         })
     }
 }

@@ -5,8 +5,11 @@ use std::ops::RangeBounds;
 
 use super::codec::{Key, Value};
 use super::map::{KeyRange, Map, TypedRows, decode_rows, encode_key, encode_value};
+use super::outbox::{Destination, Message, MessageId};
 use crate::base::error::Error;
+use crate::base::hash::Label;
 use crate::engine::Stage;
+use crate::engine::outbox::{Origin, Outgoing};
 
 /// The transaction of one event, handed to its handler.
 ///
@@ -190,6 +193,77 @@ impl Tx<'_> {
     /// ([`is_limit`](Error::is_limit)).
     pub fn set_result(&mut self, result: impl Into<Vec<u8>>) -> Result<(), Error> {
         self.stage.set_result(result.into())
+    }
+
+    /// Sends a message to a destination: it becomes durable with the event, or not at all, and is then
+    /// handed to whoever relays for that destination. See [`outbox`](crate::outbox).
+    ///
+    /// Returns its id, which depends on nothing but the store's
+    /// [namespace](crate::Builder::namespace), the consumer's name, the event's id, the destination and the
+    /// message's [name](Message::named), or its number among those without one. A repeat of the event sends
+    /// nothing; neither does one that is refused or skipped.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use txinbox::{Event, EventId, Inbox, Retention, outbox::Message};
+    /// # let inbox = Inbox::in_memory(Retention::at_least(Duration::from_secs(60)))?;
+    /// let mails = inbox.destination("mails")?;
+    /// let orders = inbox.consumer("orders")?;
+    /// let event = Event::unchecked(EventId::text("order-1")?);
+    /// for _delivery in 0..2 {
+    ///     orders.process(&event, |tx| {
+    ///         tx.enqueue(&mails, Message::new("thank you").key("customer-7"))?;
+    ///         Ok(())
+    ///     })?;
+    /// }
+    /// let sent = mails.take(10)?;
+    /// assert_eq!((sent.len(), sent[0].payload()), (1, &b"thank you"[..]));
+    /// mails.acknowledge(&sent)?;
+    /// assert!(mails.take(10)?.is_empty());
+    /// # Ok::<(), txinbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A second message of one name to one destination
+    /// ([`is_message_clash`](Error::is_message_clash)); a payload above 16 MiB, a key or name above 1 KiB, more
+    /// than 64 headers or 64 KiB of them, more than 4,096 messages of one event ([`is_limit`](Error::is_limit)); a
+    /// destination of another store, an empty key or name, a migration instead of an event
+    /// ([`is_invalid`](Error::is_invalid)).
+    pub fn enqueue(
+        &mut self,
+        destination: &Destination,
+        message: Message,
+    ) -> Result<MessageId, Error> {
+        let outgoing = self.outgoing(destination, message);
+        let outgoing = self.stage.note(outgoing)?;
+        let id = MessageId(outgoing.id);
+        self.stage.enqueue(outgoing)?;
+        Ok(id)
+    }
+
+    fn outgoing(&mut self, to: &Destination, message: Message) -> Result<Outgoing, Error> {
+        let Some(Origin { engine, scope, .. }) = self.stage.origin() else {
+            return Err(Error::invalid("a migration is no event, so it cannot send messages"));
+        };
+        to.check_store(engine)?;
+        message.check()?;
+        let root = self.stage.root();
+        let sent = || self.stage.messages().iter().filter(|m| m.destination == to.id);
+        let label = match &message.name {
+            Some(name) => Label::Name(name),
+            None => {
+                let unnamed = sent().filter(|m| !m.is_named).count();
+                Label::Ordinal(u32::try_from(unnamed).unwrap_or(u32::MAX))
+            }
+        };
+        let id = engine.namespace.message_id(root, to.name(), label);
+        if let Some(name) = message.name.as_ref().filter(|_| sent().any(|m| m.id == id)) {
+            return Err(Error::message_clash(name));
+        }
+        let key_hash = message.key.as_deref().map(|key| engine.hash_key().message_key(key));
+        let is_named = message.name.is_some();
+        let body = message.body(id, scope, engine.clock.wall_ms()).encode();
+        Ok(Outgoing { destination: to.id, id, is_named, key_hash, body })
     }
 
     /// Turns the event down for good if the handler then returns `Ok`: what it wrote is dropped, its

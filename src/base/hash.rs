@@ -1,4 +1,4 @@
-//! Keyed hashing: identities (128 bits) and payload fingerprints (64 bits).
+//! Keyed hashing: identities (128 bits), payload fingerprints (64 bits), and the keys that leave the store.
 //!
 //! SipHash-2-4 (Aumasson, Bernstein: "SipHash: a fast short-input PRF", 2012) under the store's
 //! own key, so that nobody who chooses event ids can make two of them collide. With 128 bits, a
@@ -36,26 +36,9 @@ impl HashKey {
         IdHash(hasher.finish128().as_u128())
     }
 
-    /// The number that all idempotency keys of one event at one consumer are made from.
-    ///
-    /// Its prefix is a consumer's number that no store gives out, so it is no identity.
-    pub(crate) fn key_root(&self, store_id: u128, consumer: &str, event_id: &[u8]) -> u128 {
-        let mut hasher = SipHasher24Wide::new_with_key(&self.0);
-        hasher.write(b"txinbox key root 1");
-        hasher.write(&store_id.to_le_bytes());
-        hasher.write(&(consumer.len() as u64).to_le_bytes());
-        hasher.write(consumer.as_bytes());
-        hasher.write(event_id);
-        hasher.finish128().as_u128()
-    }
-
-    /// One of an event's idempotency keys.
-    pub(crate) fn idempotency_key(&self, root: u128, label: &str) -> u128 {
-        let mut hasher = SipHasher24Wide::new_with_key(&self.0);
-        hasher.write(b"txinbox idempotency key 1");
-        hasher.write(&root.to_le_bytes());
-        hasher.write(label.as_bytes());
-        hasher.finish128().as_u128()
+    /// What stands for the key of an outgoing message.
+    pub(crate) fn message_key(&self, key: &[u8]) -> u128 {
+        wide(&self.0, b"txinbox message key 1", &[key])
     }
 
     /// The fingerprint of a payload.
@@ -64,6 +47,74 @@ impl HashKey {
         hasher.write(payload);
         Fingerprint(hasher.finish())
     }
+}
+
+/// What an outgoing message is told apart by among those of one event to one destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Label<'a> {
+    Name(&'a str),
+    /// How many without a name were sent there before it.
+    Ordinal(u32),
+}
+
+/// What the keys that the world outside gets are derived from: neither secret of the store nor bound to its
+/// files, so that a store made anew under one name gives the same keys to the same events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Namespace(u128);
+
+impl Namespace {
+    pub(crate) fn named(name: &str) -> Self {
+        Self(wide(&[0; 16], b"txinbox namespace 1", &[name.as_bytes()]))
+    }
+
+    /// That of a store that was given none: as good as random, and kept by its backups.
+    pub(crate) fn of_store(key: &HashKey, store_id: u128) -> Self {
+        Self(wide(&key.0, b"txinbox namespace of a store 1", &[&store_id.to_le_bytes()]))
+    }
+
+    /// The number that all keys of one event at one consumer are made from.
+    pub(crate) fn event_root(&self, consumer: &str, event_id: &[u8]) -> u128 {
+        self.hash(b"txinbox key root 1", &[consumer.as_bytes(), event_id])
+    }
+
+    /// The same for a position of an ordered source that comes without an event's id.
+    pub(crate) fn position_root(&self, consumer: &str, source: &[u8], at: (u64, u64)) -> u128 {
+        let (incarnation, position) = (at.0.to_le_bytes(), at.1.to_le_bytes());
+        let parts = [consumer.as_bytes(), source, &incarnation, &position];
+        self.hash(b"txinbox position root 1", &parts)
+    }
+
+    /// One of an event's idempotency keys.
+    pub(crate) fn idempotency_key(&self, root: u128, label: &str) -> u128 {
+        self.hash(b"txinbox idempotency key 1", &[&root.to_le_bytes(), label.as_bytes()])
+    }
+
+    /// The id of one of an event's messages.
+    pub(crate) fn message_id(&self, root: u128, destination: &str, label: Label<'_>) -> u128 {
+        let (root, destination) = (root.to_le_bytes(), destination.as_bytes());
+        match label {
+            Label::Name(name) => {
+                self.hash(b"txinbox message name 1", &[&root, destination, name.as_bytes()])
+            }
+            Label::Ordinal(n) => {
+                self.hash(b"txinbox message ordinal 1", &[&root, destination, &n.to_le_bytes()])
+            }
+        }
+    }
+
+    fn hash(&self, purpose: &[u8], parts: &[&[u8]]) -> u128 {
+        wide(&self.0.to_le_bytes(), purpose, parts)
+    }
+}
+
+/// A 128-bit hash of a purpose and some parts, each behind its length.
+fn wide(key: &[u8; 16], purpose: &[u8], parts: &[&[u8]]) -> u128 {
+    let mut hasher = SipHasher24Wide::new_with_key(key);
+    for part in std::iter::once(&purpose).chain(parts) {
+        hasher.write(&(part.len() as u64).to_le_bytes());
+        hasher.write(part);
+    }
+    hasher.finish128().as_u128()
 }
 
 /// A map by identity. The key is a keyed hash already, so its own bits are the map's hash.

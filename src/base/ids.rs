@@ -39,6 +39,10 @@ number! {
     KeyspaceId(u32)
 }
 number! {
+    /// A registered destination of outgoing messages.
+    DestinationId(u32)
+}
+number! {
     /// A retention class: the claims that share one retention and one store time.
     ClassId(u16)
 }

@@ -52,6 +52,27 @@ pub(crate) const LEASE_ERROR_MAX_BYTES: usize = 1 << 10;
 pub(crate) const LEASES_MAX: usize = 1 << 20;
 /// Attempts of one event, unless the consumer says otherwise.
 pub(crate) const LEASE_MAX_ATTEMPTS: u32 = 16;
+/// Destinations of one store, over its whole life.
+pub(crate) const DESTINATIONS_MAX: u32 = 1 << 16;
+/// Bytes of an outgoing message's payload.
+pub(crate) const MESSAGE_MAX_BYTES: usize = 16 << 20;
+/// Bytes of an outgoing message's key.
+pub(crate) const MESSAGE_KEY_MAX_BYTES: usize = 1_024;
+/// Bytes of the name that tells an event's messages apart.
+pub(crate) const MESSAGE_NAME_MAX_BYTES: usize = 1_024;
+/// Headers of an outgoing message.
+pub(crate) const HEADERS_MAX: usize = 64;
+/// Bytes of all its headers' names and values.
+pub(crate) const HEADERS_MAX_BYTES: usize = 64 << 10;
+/// Messages that one event may send.
+pub(crate) const EVENT_MESSAGES_MAX: usize = 4_096;
+/// Messages handed out, or settled, by one call.
+pub(crate) const DELIVERIES_MAX: usize = 4_096;
+/// Bytes kept of why a delivery failed; the rest is cut off.
+pub(crate) const DELIVERY_ERROR_MAX_BYTES: usize = 1 << 10;
+/// Messages of one destination that are handed out, or wait for their time or their next attempt: what is
+/// looked at no further than that.
+pub(crate) const UNSETTLED_MAX: usize = 1 << 20;
 /// Buckets of claims per retention class.
 pub(crate) const BUCKETS_MAX: usize = 9;
 /// Live runs per retention class.

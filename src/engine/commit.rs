@@ -19,7 +19,9 @@ use super::group::{Committed, Done, Group};
 use super::mark;
 use crate::base::canary::planted;
 use crate::base::error::Error;
-use crate::base::ids::{BucketId, ClassId, IdHash, Place, Position, Seq, StoreMs, WallMs};
+use crate::base::ids::{
+    BucketId, ClassId, DestinationId, IdHash, Place, Position, Seq, StoreMs, WallMs,
+};
 use crate::base::sync::Arc;
 use crate::claims::catalogue::{Bucket, Change, ResultBucket};
 use crate::claims::packed::{self, PackedRow};
@@ -41,6 +43,8 @@ struct Sealed {
     tombstones: Vec<(IdHash, Position)>,
     committed: Committed,
     events: usize,
+    /// Messages, and to whom.
+    sent: Vec<(DestinationId, u64)>,
 }
 
 /// A closed group whose record is ready to be written.
@@ -138,10 +142,12 @@ impl Engine {
         let sealed = self.seal_group(core, group, seq);
         if !self.make_room(core, &sealed.batch)? {
             let events = sealed.events;
+            let sent = sealed.sent.clone();
             let mut committed = None;
             self.commit_here(core, seq, |state| committed = Some(sealed.accept(state, true)))?;
             self.count_group(events);
             done.set(Ok(Arc::new(committed.unwrap_or_default())));
+            self.note_sent(&sent);
             return Ok(None);
         }
         let Some(journal) = &mut core.journal else { return Ok(None) };
@@ -177,10 +183,12 @@ impl Engine {
         self.counters.journal_bytes.add(prepared.bytes() as u64);
         self.count_group(sealed.events);
         let is_plain = sealed.is_plain();
+        let sent = sealed.sent.clone();
         let mut committed = None;
         self.publish(seq, None, |state| committed = Some(sealed.accept(state, !is_plain)));
         let parked = self.flight.landed(seq);
         done.set(Ok(Arc::new(committed.unwrap_or_default())));
+        self.note_sent(&sent);
         if !is_plain || self.is_sealing_near() {
             self.wake_maintenance();
         }
@@ -264,12 +272,14 @@ impl Engine {
             tombstones.push((hash, position));
         }
         change.write(&mut batch);
+        core.tallies.write(&mut batch);
         let mark = core.mark(seq, &self.clocks, &*self.clock);
         batch.put(TableId::Mark, mark::KEY, &mark.encode());
         // What the events staged is there already.
         self.memtable.absorb(seq, batch.rows_from(staged));
         let committed = Committed { seq, wall, at };
-        Sealed { batch, change, rows, tombstones, committed, events: group.events }
+        let (events, sent) = (group.events, group.sent);
+        Sealed { batch, change, rows, tombstones, committed, events, sent }
     }
 
     /// The bucket for a commit of `class` now, a new one if the last has ended.

@@ -9,6 +9,7 @@ use super::clocks::Clocks;
 use super::group::Group;
 use super::lease::Board;
 use super::mark::{self, Mark};
+use super::outbox::Tallies;
 use super::overlay::Overlay;
 use super::registry::Registry;
 use super::writer::Writer;
@@ -50,6 +51,7 @@ pub(crate) struct Core {
     pub(crate) spare: Overlay,
     /// Every lease row as the newest group leaves it, the open one included.
     pub(crate) leases: Board,
+    pub(crate) tallies: Tallies,
     pub(crate) next_bucket: BucketId,
     pub(crate) next_run: RunId,
     pub(crate) next_results: u32,
@@ -108,6 +110,7 @@ impl Core {
             journal,
             segment_last: [seq; 2],
             leases: Board::load(&snapshot)?,
+            tallies: Tallies::load(&snapshot)?,
             tip: snapshot,
             spare: Overlay::default(),
             next_bucket: mark.next_bucket,
@@ -158,6 +161,7 @@ impl Core {
                 // The clocks ran on: healing is not a process start and grants no second gap.
                 *self = opened.core;
                 engine.leases.note(&self.leases);
+                engine.outbox.note(&self.tallies);
                 *writer = Writer { db: Some(opened.db), epoch: self.epoch };
                 let mut image = opened.state;
                 if planted("memory-index-kept-after-a-failed-commit") {

@@ -1,10 +1,10 @@
 //! What happened since the store was opened, counted exactly.
 //!
-//! Owns the counters of the store and of each consumer; `stats` reads them.
+//! Owns the counters of the store, of each consumer and of each destination; `stats` reads them.
 
 use std::collections::BTreeMap;
 
-use crate::base::ids::ConsumerId;
+use crate::base::ids::{ConsumerId, DestinationId};
 use crate::base::metrics::{Counter, Histogram};
 use crate::base::sync::{Arc, RwLock};
 
@@ -33,6 +33,25 @@ pub(crate) struct ConsumerCounters {
     pub(crate) duplicate_ages_ms: Histogram,
 }
 
+/// Counters of one destination of messages.
+#[derive(Debug, Default)]
+pub(crate) struct DestinationCounters {
+    pub(crate) enqueued: Counter,
+    pub(crate) handed_out: Counter,
+    pub(crate) acknowledged: Counter,
+    /// Attempts, those without an answer included.
+    pub(crate) failed: Counter,
+    /// Hand-outs that were not answered in time.
+    pub(crate) overdue: Counter,
+    /// Given up as dead letters.
+    pub(crate) dead: Counter,
+    /// Given up without one.
+    pub(crate) dropped: Counter,
+    pub(crate) requeued: Counter,
+    /// Thrown away by hand.
+    pub(crate) discarded: Counter,
+}
+
 /// Counters of the whole store.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -57,6 +76,7 @@ pub(crate) struct Counters {
     /// Times that intake waited for maintenance.
     pub(crate) throttled: Counter,
     consumers: RwLock<BTreeMap<ConsumerId, Arc<ConsumerCounters>>>,
+    destinations: RwLock<BTreeMap<DestinationId, Arc<DestinationCounters>>>,
 }
 
 impl Counters {
@@ -65,5 +85,12 @@ impl Counters {
             return known.clone();
         }
         self.consumers.write().entry(id).or_default().clone()
+    }
+
+    pub(crate) fn destination(&self, id: DestinationId) -> Arc<DestinationCounters> {
+        if let Some(known) = self.destinations.read().get(&id) {
+            return known.clone();
+        }
+        self.destinations.write().entry(id).or_default().clone()
     }
 }

@@ -6,7 +6,7 @@
 //! close it.
 
 use crate::base::error::Error;
-use crate::base::ids::{ClassId, Seq, StoreMs, WallMs};
+use crate::base::ids::{ClassId, DestinationId, Seq, StoreMs, WallMs};
 use crate::base::limits::{GROUP_MAX_BYTES, GROUP_MAX_EVENTS};
 use crate::base::sync::{Arc, AtomicBool, AtomicU32, Condvar, Mutex, Ordering};
 use crate::claims::pending::Pending;
@@ -147,6 +147,9 @@ pub(crate) struct Group {
     pub(crate) batch: Batch,
     pub(crate) pending: Pending,
     pub(crate) events: usize,
+    /// Messages sent in it, and how many to whom.
+    pub(crate) messages: u32,
+    pub(crate) sent: Vec<(DestinationId, u64)>,
     /// Leases given out in it.
     pub(crate) leases: u64,
     /// Whether a handler ran in it: what they read from was fixed then.
@@ -163,6 +166,14 @@ impl Group {
             batch: Batch::with_room_of(&self.batch),
             pending: Pending::with_room_of(&self.pending),
             ..Self::default()
+        }
+    }
+
+    /// Counts a message; there are few destinations, and the last is the likeliest.
+    pub(crate) fn note_sent(&mut self, destination: DestinationId) {
+        match self.sent.iter_mut().rev().find(|(id, _)| *id == destination) {
+            Some((_, messages)) => *messages += 1,
+            None => self.sent.push((destination, 1)),
         }
     }
 

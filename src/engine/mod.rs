@@ -23,6 +23,7 @@ mod maintenance;
 mod mark;
 mod names;
 mod ordered;
+pub(crate) mod outbox;
 mod overlay;
 mod process;
 mod query;
@@ -56,7 +57,7 @@ use std::fmt;
 
 use crate::base::clock::Clock;
 use crate::base::error::Error;
-use crate::base::hash::HashKey;
+use crate::base::hash::{HashKey, Namespace};
 use crate::base::ids::{ClassId, StoreMs};
 use crate::base::random::Random;
 use crate::base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
@@ -123,6 +124,8 @@ pub(crate) struct Engine {
     pub(crate) views: query::Views,
     pub(crate) owed: ordered::Owed,
     pub(crate) leases: lease::Shared,
+    pub(crate) outbox: outbox::Outbox,
+    pub(crate) namespace: Namespace,
     maintenance_bell: Bell,
     sync_bell: Bell,
     handover: Handover,
@@ -148,12 +151,15 @@ pub(crate) struct Opening {
     pub(crate) allow_shorter: bool,
     /// The version of the application's state that the opener knows.
     pub(crate) state_version: Option<u64>,
+    /// What outward keys are derived from, if not from the store itself.
+    pub(crate) namespace: Option<String>,
 }
 
 impl Engine {
     /// Opens the store and brings its default retention class to the policy asked for.
     pub(crate) fn open(opening: Opening, config: Config) -> Result<Arc<Self>, Error> {
-        let Opening { disk, mode, clock, random, policy, allow_shorter, state_version } = opening;
+        let Opening { disk, mode, clock, random, policy, allow_shorter, state_version, namespace } =
+            opening;
         let directory = Directory::open(disk, mode, &random, config.ballast_bytes)?;
         let memtable = Memtable::of_store(directory.header().store_id);
         let Opened { core, db, applied, state, registry, clocks } =
@@ -169,6 +175,13 @@ impl Engine {
         }
         let clocks = Clocks::resume(&clocks, &classes, &*clock);
         let leases = lease::Shared::new(&core.leases);
+        let outbox = outbox::Outbox::default();
+        outbox.note(&core.tallies);
+        let header = directory.header();
+        let own = Namespace::of_store(&header.hash_key, header.store_id);
+        let namespace = registry.choose_namespace(namespace.as_deref())?;
+        let is_new_namespace = namespace.is_some() && registry.namespace.is_none();
+        let outward = namespace.as_deref().map_or(own, Namespace::named);
         let flight = Flight::default();
         flight.reset(core.seq, applied);
         let writer = Writer { db: Some(db), epoch: core.epoch };
@@ -194,6 +207,8 @@ impl Engine {
             views: query::Views::default(),
             owed: ordered::Owed::default(),
             leases,
+            outbox,
+            namespace: outward,
             maintenance_bell: Bell::default(),
             sync_bell: Bell::default(),
             handover: Handover::default(),
@@ -202,6 +217,9 @@ impl Engine {
             opened_us,
             closed: AtomicBool::new(false),
         });
+        if let Some(namespace) = namespace.filter(|_| is_new_namespace) {
+            engine.adopt_namespace(&namespace)?;
+        }
         engine.adopt_default_policy(policy, allow_shorter)?;
         if engine.config.threads {
             engine.start_maintenance_thread();
@@ -217,11 +235,6 @@ impl Engine {
 
     pub(crate) fn store_id(&self) -> u128 {
         self.directory.header().store_id
-    }
-
-    /// What the idempotency keys of an event at a consumer are made from.
-    pub(crate) fn key_root(&self, consumer: &str, event_id: &[u8]) -> u128 {
-        self.hash_key().key_root(self.store_id(), consumer, event_id)
     }
 
     pub(crate) fn hash_key(&self) -> &HashKey {

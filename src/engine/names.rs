@@ -7,7 +7,8 @@
 use super::core::Core;
 use super::generations::Life;
 use super::registry::{
-    ConsumerEntry, KeyspaceEntry, check_name, put_consumer, put_keyspace, put_state_version,
+    ConsumerEntry, KeyspaceEntry, check_name, put_consumer, put_keyspace, put_namespace,
+    put_state_version,
 };
 use super::{DEFAULT_CLASS, Engine};
 use crate::base::canary::planted;
@@ -39,6 +40,16 @@ impl Engine {
             self.cut_open_buckets(policy, &mut change);
         }
         self.commit_change(turn.core(), Batch::default(), &change)
+    }
+
+    /// Gives a store that was never used a namespace.
+    pub(super) fn adopt_namespace(&self, namespace: &str) -> Result<(), Error> {
+        let mut turn = self.turn(None)?;
+        let mut batch = Batch::default();
+        put_namespace(&mut batch, namespace);
+        self.commit_change(turn.core(), batch, &Change::default())?;
+        self.registry.write().namespace = Some(namespace.to_owned());
+        Ok(())
     }
 
     /// Ends the open buckets of the default class that would go on for longer than a new one: claims made

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Engine;
 use super::core::Core;
+use super::outbox::{Origin, Sender};
 use super::overlay::Overlay;
 use super::stage::{Stage, Staged, Verdict};
 use crate::base::canary::planted;
@@ -44,6 +45,8 @@ pub(crate) struct Case<'a> {
     /// in each turn, since another handle may have changed its retention.
     pub(crate) classes: &'a [ClassId],
     pub(crate) delivery: &'a Delivery,
+    /// Where the messages of its handler come from.
+    pub(crate) sender: Sender<'a>,
     pub(crate) missed: Option<&'a Missed>,
 }
 
@@ -282,7 +285,8 @@ impl Engine {
             self.begin_group(core);
         }
         let own = std::mem::take(&mut core.spare);
-        let stage = Stage::new(own, &core.tip, self.config.result_max_bytes);
+        let origin = Origin { engine: self, scope: case.handling.scope, sender: case.sender };
+        let stage = Stage::new(own, &core.tip, Some(origin), self.config.result_max_bytes);
         let (stage, value) = match catch_unwind(AssertUnwindSafe(|| handler(stage))) {
             Ok((stage, Ok(value))) => (stage, value),
             Ok((stage, Err(error))) => {
@@ -311,6 +315,9 @@ impl Engine {
             Verdict::Refuse(bytes) => (Some(bytes), true),
             Verdict::Keep => {
                 self.stage_rows(core, staged.overlay);
+                if !staged.messages.is_empty() {
+                    self.stage_messages(core, staged.messages);
+                }
                 (staged.result, false)
             }
         };

@@ -1,4 +1,4 @@
-//! The names of a store: its consumers and keyspaces, and the version of the application's state.
+//! The names of a store: its consumers, keyspaces and destinations, and the version of the application's state.
 //!
 //! Owns their catalogue rows. What must hold: N1. A name keeps its number for ever, for hashes and
 //! tables are built on it. N2. A keyspace is opened only with the codecs it was made with.
@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use super::generations::{Generations, Life};
 use crate::base::codec::{Malformed, Reader, Writer, unseal};
 use crate::base::error::Error;
-use crate::base::ids::{ClassId, ConsumerId, Generation, KeyspaceId, Scope};
-use crate::base::limits::{CONSUMERS_MAX, KEYSPACES_MAX, NAME_MAX_BYTES};
+use crate::base::ids::{ClassId, ConsumerId, DestinationId, Generation, KeyspaceId, Scope};
+use crate::base::limits::{CONSUMERS_MAX, DESTINATIONS_MAX, KEYSPACES_MAX, NAME_MAX_BYTES};
 use crate::base::sync::Arc;
 use crate::storage::batch::Batch;
 use crate::storage::snapshot::Snapshot;
@@ -18,6 +18,8 @@ use crate::storage::tables::TableId;
 const VERSION: u8 = 1;
 const CONSUMER: u8 = b'c';
 const KEYSPACE: u8 = b'k';
+const DESTINATION: u8 = b'd';
+const NAMESPACE: &[u8] = b"namespace";
 const STATE_VERSION: &[u8] = b"version-of-state";
 
 /// A registered consumer.
@@ -55,6 +57,9 @@ pub(crate) struct Registry {
     /// The classes of each consumer, for every delivery to ask.
     classes: HashMap<ConsumerId, Arc<[ClassId]>>,
     pub(crate) keyspaces: BTreeMap<String, KeyspaceEntry>,
+    pub(crate) destinations: BTreeMap<String, DestinationId>,
+    /// What the store was told to derive outward keys from.
+    pub(crate) namespace: Option<String>,
     pub(crate) state_version: u64,
     pub(crate) generations: Generations,
 }
@@ -95,6 +100,16 @@ impl Registry {
             [CONSUMER, b':', name @ ..] => {
                 self.add_consumer(&text(name)?, decode_consumer(value)?);
             }
+            NAMESPACE => self.namespace = Some(text(unseal(value)?)?),
+            [DESTINATION, b':', name @ ..] => {
+                let mut r = Reader::new(unseal(value)?);
+                if r.u8()? != VERSION {
+                    return Err(Malformed("unknown version of a destination"));
+                }
+                let id = DestinationId(r.u32()?);
+                r.finish()?;
+                self.destinations.insert(text(name)?, id);
+            }
             [KEYSPACE, b':', name @ ..] => {
                 let mut r = Reader::new(unseal(value)?);
                 if r.u8()? != VERSION {
@@ -123,6 +138,24 @@ impl Registry {
         self.classes.get(&consumer).cloned().unwrap_or_default()
     }
 
+    /// The namespace that an opening which asks for `asked` gets; `None` for the store's own.
+    pub(super) fn choose_namespace(&self, asked: Option<&str>) -> Result<Option<String>, Error> {
+        match (asked, self.namespace.as_deref()) {
+            (Some(asked), _) if asked.is_empty() || asked.len() > NAME_MAX_BYTES => {
+                check_name("a namespace, in bytes,", asked).map(|()| None)
+            }
+            (Some(asked), Some(stored)) if asked != stored => Err(Error::invalid(format!(
+                "the store's namespace is {stored:?}, not {asked:?}; every key given out would change: \
+                 open it with its own, or without any"
+            ))),
+            (Some(asked), None) if !self.consumers.is_empty() => Err(Error::invalid(format!(
+                "the store has been in use without a namespace; every key given out would change with \
+                 {asked:?}: open it without any"
+            ))),
+            (asked, stored) => Ok(asked.or(stored).map(str::to_owned)),
+        }
+    }
+
     pub(crate) fn next_consumer(&self) -> Result<ConsumerId, Error> {
         let next = self.consumers.values().map(|c| c.id.0.saturating_add(1)).max().unwrap_or(1);
         if next > CONSUMERS_MAX {
@@ -133,6 +166,15 @@ impl Registry {
             ));
         }
         Ok(ConsumerId(next))
+    }
+
+    pub(crate) fn next_destination(&self) -> Result<DestinationId, Error> {
+        let next = self.destinations.values().map(|d| d.0.saturating_add(1)).max().unwrap_or(1);
+        if next > DESTINATIONS_MAX {
+            let (got, limit) = (u64::from(next), u64::from(DESTINATIONS_MAX));
+            return Err(Error::limit("the number of destinations", got, limit));
+        }
+        Ok(DestinationId(next))
     }
 
     pub(crate) fn next_keyspace(&self) -> Result<KeyspaceId, Error> {
@@ -185,6 +227,19 @@ pub(crate) fn put_keyspace(batch: &mut Batch, name: &str, entry: &KeyspaceEntry)
     batch.put(TableId::Catalogue, &key(KEYSPACE, name), &w.seal());
 }
 
+pub(crate) fn put_destination(batch: &mut Batch, name: &str, id: DestinationId) {
+    let mut w = Writer::new();
+    w.u8(VERSION);
+    w.u32(id.0);
+    batch.put(TableId::Catalogue, &key(DESTINATION, name), &w.seal());
+}
+
+pub(crate) fn put_namespace(batch: &mut Batch, namespace: &str) {
+    let mut w = Writer::new();
+    w.raw(namespace.as_bytes());
+    batch.put(TableId::Catalogue, NAMESPACE, &w.seal());
+}
+
 pub(crate) fn put_state_version(batch: &mut Batch, version: u64) {
     let mut w = Writer::new();
     w.u64(version);
@@ -229,6 +284,20 @@ mod tests {
                 None => assert!(registry.next_keyspace().unwrap_err().is_limit()),
             }
         }
+        for (last, next) in [
+            (DESTINATIONS_MAX - 2, Some(DESTINATIONS_MAX - 1)),
+            (DESTINATIONS_MAX - 1, Some(DESTINATIONS_MAX)),
+            (DESTINATIONS_MAX, None),
+            (u32::MAX, None),
+        ] {
+            let mut registry = Registry::default();
+            registry.destinations.insert("d".to_owned(), DestinationId(last));
+            match next {
+                Some(next) => assert_eq!(registry.next_destination().unwrap(), DestinationId(next)),
+                None => assert!(registry.next_destination().unwrap_err().is_limit()),
+            }
+        }
+        assert_eq!(Registry::default().next_destination().unwrap(), DestinationId(1));
         assert_eq!(Registry::default().next_consumer().unwrap(), ConsumerId(1));
         assert_eq!(Registry::default().next_keyspace().unwrap(), KeyspaceId(1));
     }

@@ -5,10 +5,13 @@
 //! it.
 
 use super::generations::Life;
+use super::outbox::{Origin, Outgoing};
 use super::overlay::{Overlay, Scanned, open_value, seal_value};
 use crate::base::error::Error;
 use crate::base::ids::KeyspaceId;
-use crate::base::limits::{EVENT_STAGED_MAX_BYTES, KEY_MAX_BYTES, VALUE_MAX_BYTES};
+use crate::base::limits::{
+    EVENT_MESSAGES_MAX, EVENT_STAGED_MAX_BYTES, KEY_MAX_BYTES, VALUE_MAX_BYTES,
+};
 use crate::base::sync::Arc;
 use crate::storage::batch::Put;
 use crate::storage::db::Bounds;
@@ -52,8 +55,13 @@ impl Space {
 pub(crate) struct Stage<'g> {
     own: Overlay,
     tip: &'g Snapshot,
+    origin: Option<Origin<'g>>,
+    /// What the ids of its messages are made from, once one was asked for.
+    root: Option<u128>,
     result: Option<Vec<u8>>,
     result_max_bytes: usize,
+    messages: Vec<Outgoing>,
+    message_bytes: usize,
     verdict: Verdict,
     failed: Option<Error>,
 }
@@ -61,13 +69,31 @@ pub(crate) struct Stage<'g> {
 /// What a successful event leaves to its group.
 pub(crate) struct Staged {
     pub(crate) overlay: Overlay,
+    pub(crate) messages: Vec<Outgoing>,
     pub(crate) result: Option<Vec<u8>>,
     pub(crate) verdict: Verdict,
 }
 
 impl<'g> Stage<'g> {
-    pub(crate) fn new(own: Overlay, tip: &'g Snapshot, result_max_bytes: usize) -> Self {
-        Self { own, tip, result: None, result_max_bytes, verdict: Verdict::Keep, failed: None }
+    /// Without an origin it is no event, and can send nothing.
+    pub(crate) fn new(
+        own: Overlay,
+        tip: &'g Snapshot,
+        origin: Option<Origin<'g>>,
+        result_max_bytes: usize,
+    ) -> Self {
+        Self {
+            own,
+            tip,
+            origin,
+            root: None,
+            result: None,
+            result_max_bytes,
+            messages: Vec::new(),
+            message_bytes: 0,
+            verdict: Verdict::Keep,
+            failed: None,
+        }
     }
 
     /// Remembers the first error, so that the event fails with it.
@@ -114,8 +140,7 @@ impl<'g> Stage<'g> {
 
     fn check_put(&self, key: &[u8], value_bytes: usize) -> Result<(), Error> {
         let total = self
-            .own
-            .bytes()
+            .staged_bytes()
             .saturating_add(self.result.as_ref().map_or(0, Vec::len))
             .saturating_add(key.len())
             .saturating_add(value_bytes);
@@ -138,8 +163,39 @@ impl<'g> Stage<'g> {
         self.note(rows)
     }
 
+    pub(crate) fn origin(&self) -> Option<Origin<'g>> {
+        self.origin
+    }
+
+    /// What the ids of its messages are made from.
+    pub(crate) fn root(&mut self) -> u128 {
+        let origin = self.origin;
+        *self.root.get_or_insert_with(|| origin.map_or(0, |origin| origin.root()))
+    }
+
+    /// What the handler has sent so far.
+    pub(crate) fn messages(&self) -> &[Outgoing] {
+        &self.messages
+    }
+
+    pub(crate) fn enqueue(&mut self, message: Outgoing) -> Result<(), Error> {
+        let total = self.staged_bytes().saturating_add(message.bytes());
+        let checked = check_limits([
+            ("the number of messages of an event", self.messages.len() + 1, EVENT_MESSAGES_MAX),
+            (STAGED, total, EVENT_STAGED_MAX_BYTES),
+        ]);
+        self.note(checked)?;
+        self.message_bytes = self.message_bytes.saturating_add(message.bytes());
+        self.messages.push(message);
+        Ok(())
+    }
+
+    fn staged_bytes(&self) -> usize {
+        self.own.bytes().saturating_add(self.message_bytes)
+    }
+
     pub(crate) fn set_result(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
-        let total = self.own.bytes().saturating_add(bytes.len());
+        let total = self.staged_bytes().saturating_add(bytes.len());
         let checked = check_limits([
             ("a result, in bytes,", bytes.len(), self.result_max_bytes),
             (STAGED, total, EVENT_STAGED_MAX_BYTES),
@@ -168,7 +224,10 @@ impl<'g> Stage<'g> {
     pub(crate) fn finish(self) -> Result<Staged, Error> {
         match self.failed {
             Some(error) => Err(error),
-            None => Ok(Staged { overlay: self.own, result: self.result, verdict: self.verdict }),
+            None => {
+                let Self { own: overlay, messages, result, verdict, .. } = self;
+                Ok(Staged { overlay, messages, result, verdict })
+            }
         }
     }
 }

@@ -57,7 +57,7 @@ impl Engine {
         let core = turn.core();
         core.ready(self)?;
         self.begin_group(core);
-        let stage = Stage::new(Overlay::default(), &core.tip, self.config.result_max_bytes);
+        let stage = Stage::new(Overlay::default(), &core.tip, None, self.config.result_max_bytes);
         let (stage, result) = match catch_unwind(AssertUnwindSafe(|| migrate(from, stage))) {
             Ok(ran) => ran,
             Err(panic) => {

@@ -34,6 +34,7 @@ impl Engine {
         self.verify_results(&snapshot)?;
         self.verify_positions(&snapshot)?;
         self.verify_audit(&snapshot)?;
+        self.verify_outbox(&snapshot)?;
         // Nobody writes to the file meanwhile.
         let _writer = self.writer.lock();
         self.directory.check_pages()

@@ -26,6 +26,18 @@ pub(crate) enum TableId {
     Audit,
     /// Events that somebody works on outside a transaction, or gave up, by hash.
     Leases,
+    /// Outgoing messages, by destination and place.
+    Messages,
+    /// The same by destination, key and place, for those that have a key.
+    MessageKeys,
+    /// Attempts at messages that failed.
+    Attempts,
+    /// Messages that were given up.
+    DeadLetters,
+    /// Messages of a consumer's rebuild.
+    HeldMessages,
+    /// How many messages each destination has.
+    Tallies,
 }
 
 impl TableId {
@@ -40,6 +52,12 @@ impl TableId {
             Self::Positions => "positions".to_owned(),
             Self::Audit => "audit".to_owned(),
             Self::Leases => "leases".to_owned(),
+            Self::Messages => "outbox-messages".to_owned(),
+            Self::MessageKeys => "outbox-keys".to_owned(),
+            Self::Attempts => "outbox-attempts".to_owned(),
+            Self::DeadLetters => "outbox-dead".to_owned(),
+            Self::HeldMessages => "outbox-held".to_owned(),
+            Self::Tallies => "outbox-tallies".to_owned(),
         }
     }
 
@@ -55,6 +73,12 @@ impl TableId {
             Self::Positions => (6, 0),
             Self::Audit => (12, 0),
             Self::Leases => (7, 0),
+            Self::Messages => (8, 0),
+            Self::MessageKeys => (9, 0),
+            Self::Attempts => (10, 0),
+            Self::DeadLetters => (11, 0),
+            Self::HeldMessages => (13, 0),
+            Self::Tallies => (14, 0),
         };
         kind << 32 | u64::from(index)
     }
@@ -71,6 +95,12 @@ impl TableId {
             (6, 0) => Some(Self::Positions),
             (12, 0) => Some(Self::Audit),
             (7, 0) => Some(Self::Leases),
+            (8, 0) => Some(Self::Messages),
+            (9, 0) => Some(Self::MessageKeys),
+            (10, 0) => Some(Self::Attempts),
+            (11, 0) => Some(Self::DeadLetters),
+            (13, 0) => Some(Self::HeldMessages),
+            (14, 0) => Some(Self::Tallies),
             _ => None,
         }
     }
@@ -101,6 +131,12 @@ mod tests {
             TableId::Positions,
             TableId::Audit,
             TableId::Leases,
+            TableId::Messages,
+            TableId::MessageKeys,
+            TableId::Attempts,
+            TableId::DeadLetters,
+            TableId::HeldMessages,
+            TableId::Tallies,
         ];
         let mut names = std::collections::BTreeSet::new();
         for id in ids {
@@ -110,7 +146,7 @@ mod tests {
         // Application state is nobody's to reclaim, whatever the claims' catalogue names.
         let reclaimable = names.iter().filter(|name| is_reclaimable(name));
         assert_eq!(reclaimable.collect::<Vec<_>>(), ["results-0", "results-7"]);
-        assert_eq!(TableId::from_code(13 << 32), None);
+        assert_eq!(TableId::from_code(15 << 32), None);
         assert_eq!(TableId::from_code(6 << 32 | 1), None);
         assert_eq!(TableId::from_code(1), None);
     }

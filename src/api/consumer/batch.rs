@@ -13,6 +13,7 @@ use super::super::tx::Tx;
 use super::{Consumer, RanItem, in_tx};
 use crate::base::error::{BoxError, Error};
 use crate::base::sync::Arc;
+use crate::engine::outbox::Sender;
 use crate::engine::{Ahead, Case, Committed, Delivery, Done, Ran};
 
 /// For how many deliveries the filters are asked at once.
@@ -151,7 +152,7 @@ impl Consumer {
             let ahead = engine.look_ahead(&self.handling, soon);
             let (items, deliveries) = (items.iter().skip(next), &deliveries);
             let rest = items.zip(deliveries.get(next..).unwrap_or_default());
-            if let Err(error) = self.run_group(rest, &ahead, &mut handler, &mut run) {
+            if let Err(error) = self.run_group(rest, &ahead, (&event, &mut handler), &mut run) {
                 run.ran.resize_with(deliveries.len(), || (Ran::Failed(error.clone()), None));
             }
         }
@@ -163,7 +164,10 @@ impl Consumer {
         &self,
         rest: impl Iterator<Item = (&'m M, &'m Result<Delivery, Error>)>,
         ahead: &Ahead,
-        handler: &mut impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
+        (event, handler): (
+            &impl for<'e> Fn(&'e M) -> Event<'e>,
+            &mut impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
+        ),
         run: &mut BatchRun<T>,
     ) -> Result<(), Error> {
         let engine = self.inbox.engine();
@@ -184,7 +188,9 @@ impl Consumer {
                 }
                 Ok(delivery) => {
                     let (handling, missed) = (&self.handling, ahead.missed(index, &classes));
-                    let case = Case { handling, classes: &classes, delivery, missed };
+                    let id = || event(item).id().as_encoded().to_vec();
+                    let sender = Sender::Event { consumer: &self.name, id: &id };
+                    let case = Case { handling, classes: &classes, delivery, sender, missed };
                     engine.handle(turn.core(), case, in_tx(|tx: &mut Tx<'_>| handler(tx, item)))
                 }
             };

@@ -16,6 +16,7 @@ use crate::base::ids::IdHash;
 use crate::base::limits::{LEASE_MAX_MS, LEASE_MIN_MS};
 use crate::base::sync::Arc;
 use crate::engine::lease::{Asked, Grant};
+use crate::engine::outbox::Sender;
 use crate::engine::{Case, Core, Delivery, Done, Draft, Engine, Ran};
 
 /// What a begin came to, in the engine's words.
@@ -69,7 +70,7 @@ impl Consumer {
             return self.not_begun(draft, None);
         }
         engine.throttle()?;
-        let root = engine.key_root(&self.name, event.id().as_encoded());
+        let root = engine.namespace.event_root(&self.name, event.id().as_encoded());
         let asked = Asked { duration_ms, max_attempts: self.max_attempts, root };
         let (begun, done) =
             self.in_turn(&delivery, |engine, core, case| engine.take_on(core, case, asked))?;
@@ -140,11 +141,12 @@ impl Consumer {
     pub(crate) fn complete<T>(
         &self,
         delivery: &Delivery,
-        token: u64,
+        (token, root): (u64, u128),
         handler: impl FnOnce(&mut Tx<'_>) -> Result<T, BoxError>,
     ) -> Result<Outcome<T>, Error> {
         self.inbox.engine().throttle()?;
         self.outcome_of(delivery, |engine, core, case| {
+            let case = Case { sender: Sender::Root(root), ..case };
             engine.complete(core, case, token, in_tx(handler))
         })
     }
@@ -193,7 +195,8 @@ impl Consumer {
         engine.check_generation(self.handling.scope).map_err(|e| self.count_error(e))?;
         let classes = engine.classes_of(&self.handling);
         let handling = &self.handling;
-        let case = Case { handling, classes: &classes, delivery, missed: None };
+        let sender = Sender::Root(0); // nothing is sent but by `complete`
+        let case = Case { handling, classes: &classes, delivery, sender, missed: None };
         let value = f(engine, turn.core(), case);
         let early = planted("lease-given-out-before-durable");
         let done = if early { None } else { turn.attach_waiting() };

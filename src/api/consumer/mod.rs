@@ -24,6 +24,7 @@ use crate::base::error::{BoxError, Error};
 use crate::base::ids::IdHash;
 use crate::base::limits::{ALIASES_MAX, LEASE_MAX_ATTEMPTS};
 use crate::base::sync::Arc;
+use crate::engine::outbox::Sender;
 use crate::engine::{
     self, Case, Committed, ConsumerCounters, ConsumerEntry, Delivery, Done, Draft, Engine,
     Handling, Note, Ran, Stage,
@@ -193,7 +194,9 @@ impl Consumer {
         engine.check_generation(self.handling.scope).map_err(|e| self.count_error(e))?;
         let classes = engine.classes_of(&self.handling);
         let (handling, missed) = (&self.handling, missed.as_ref());
-        let case = Case { handling, classes: &classes, delivery: &delivery, missed };
+        let id = || event.id().as_encoded().to_vec();
+        let sender = Sender::Event { consumer: &self.name, id: &id };
+        let case = Case { handling, classes: &classes, delivery: &delivery, sender, missed };
         let ran = engine.handle(turn.core(), case, in_tx(handler));
         self.note(&ran);
         let early = match &ran {

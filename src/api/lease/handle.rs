@@ -71,7 +71,7 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn idempotency_key(&self, label: &str) -> String {
-        let key = self.consumer.engine().hash_key().idempotency_key(self.root, label);
+        let key = self.consumer.engine().namespace.idempotency_key(self.root, label);
         format!("{key:032x}")
     }
 
@@ -144,7 +144,7 @@ impl Lease {
         &mut self,
         handler: impl FnOnce(&mut Tx<'_>) -> Result<T, BoxError>,
     ) -> Result<Outcome<T>, Error> {
-        self.consumer.complete(&self.delivery, self.token, handler)
+        self.consumer.complete(&self.delivery, (self.token, self.root), handler)
     }
 
     /// Ends this attempt without settling the event, and says why: the next may begin after `backoff`, or

@@ -43,6 +43,7 @@ enum Kind {
     Superseded { what: String },
     StaleSource { source: String, newest: u64, got: u64 },
     LeaseLost { token: u64 },
+    MessageClash { name: String },
 }
 
 impl Error {
@@ -154,6 +155,10 @@ impl Error {
 
     pub(crate) fn lease_lost(token: u64) -> Self {
         Self::new(Kind::LeaseLost { token })
+    }
+
+    pub(crate) fn message_clash(name: impl Into<String>) -> Self {
+        Self::new(Kind::MessageClash { name: name.into() })
     }
 
     /// The handler itself returned an error; [`handler`](Self::handler) recovers it.
@@ -317,6 +322,12 @@ impl Error {
     #[must_use]
     pub fn is_lease_lost(&self) -> bool {
         matches!(*self.0, Kind::LeaseLost { .. })
+    }
+
+    /// One event sent two messages of one name to one destination; they would have one id.
+    #[must_use]
+    pub fn is_message_clash(&self) -> bool {
+        matches!(*self.0, Kind::MessageClash { .. })
     }
 
     /// Delivering the same event again later can succeed without anybody changing anything.

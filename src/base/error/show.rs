@@ -82,6 +82,11 @@ impl fmt::Display for Error {
                 "the lease with token {token} has run out and was taken over, or its event was \
                  settled; nothing was changed: stop this attempt"
             ),
+            Kind::MessageClash { name } => write!(
+                f,
+                "the event has sent a message named {name:?} to this destination already; nothing was \
+                 kept: give each message of an event a name of its own"
+            ),
             Kind::Closed => f.write_str("the inbox was closed; open it again"),
             Kind::Superseded { what } => write!(
                 f,
@@ -121,6 +126,7 @@ impl fmt::Debug for Error {
             Kind::Superseded { .. } => "Superseded",
             Kind::StaleSource { .. } => "StaleSource",
             Kind::LeaseLost { .. } => "LeaseLost",
+            Kind::MessageClash { .. } => "MessageClash",
         };
         f.debug_tuple(kind).field(&self.to_string()).finish()
     }

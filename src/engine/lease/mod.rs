@@ -42,7 +42,7 @@ const UPTIME: ClassId = ClassId(u16::MAX);
 
 impl Engine {
     /// How long the store has been open, in all.
-    fn uptime_ms(&self) -> u64 {
+    pub(super) fn uptime_ms(&self) -> u64 {
         self.now(UPTIME).0
     }
 

@@ -79,7 +79,7 @@ impl Ordered {
             let next = run.ran.len();
             let rest = arrivals.get(next..).unwrap_or_default();
             if let Err(error) =
-                self.run_group(items.iter().skip(next), rest, &mut handler, &mut run)
+                self.run_group(items.iter().skip(next), rest, (&arrival, &mut handler), &mut run)
             {
                 run.ran.extend(rest_of_failed(arrivals.get(run.ran.len()..), &error));
             }
@@ -111,7 +111,10 @@ impl Ordered {
         &self,
         items: impl Iterator<Item = &'m M>,
         arrivals: &[Item],
-        handler: &mut impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
+        (arrival, handler): (
+            &impl for<'e> Fn(&'e M) -> (u64, Option<Event<'e>>),
+            &mut impl FnMut(&mut Tx<'_>, &M) -> Result<T, BoxError>,
+        ),
         run: &mut Run<T>,
     ) -> Result<(), Error> {
         let consumer = &self.consumer;
@@ -138,7 +141,12 @@ impl Ordered {
                 Err(error) => Placed::Ran(Ran::Failed(error.clone()), Moment::default()),
                 Ok(delivery) => {
                     let handling = &consumer.handling;
-                    let case = Case { handling, classes: &classes, delivery, missed: None };
+                    let id = || {
+                        let event = arrival(item).1;
+                        event.map_or_else(Vec::new, |event| event.id().as_encoded().to_vec())
+                    };
+                    let sender = self.sender(*position, is_bare, &id);
+                    let case = Case { handling, classes: &classes, delivery, sender, missed: None };
                     let at = (&self.source, *position);
                     let handler = in_tx_of(delivery, |tx: &mut Tx<'_>| handler(tx, item));
                     engine.place(core, &mut sitting, at, case, handler)

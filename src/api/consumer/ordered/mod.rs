@@ -22,6 +22,7 @@ use crate::base::canary::planted;
 use crate::base::error::{BoxError, Error};
 use crate::base::ids::ClassId;
 use crate::base::sync::Arc;
+use crate::engine::outbox::Sender;
 use crate::engine::{
     Case, Delivery, Done, Moment, Placed, Ran, ResultBytes, Source, Stage, Standing,
 };
@@ -246,7 +247,9 @@ impl Ordered {
         engine.check_generation(consumer.handling.scope)?;
         let classes = engine.classes_of(&consumer.handling);
         let (handling, delivery) = (&consumer.handling, &delivery);
-        let case = Case { handling, classes: &classes, delivery, missed: None };
+        let id = || event.map_or_else(Vec::new, |event| event.id().as_encoded().to_vec());
+        let sender = self.sender(position, is_bare, &id);
+        let case = Case { handling, classes: &classes, delivery, sender, missed: None };
         let core = turn.core();
         let mut sitting = engine.sit(core, &self.source, self.class())?;
         let at = (&self.source, position);
@@ -259,6 +262,21 @@ impl Ordered {
             engine.settle_apart(at, self.class(), &placed)?;
         }
         Ok(PlacedItem { position, is_bare, placed, done })
+    }
+
+    /// Where the messages of a position come from: its event if it has one, else the position itself.
+    fn sender<'o>(
+        &'o self,
+        position: u64,
+        is_bare: bool,
+        id: &'o dyn Fn() -> Vec<u8>,
+    ) -> Sender<'o> {
+        let consumer = &*self.consumer.name;
+        let (source, incarnation) = (self.source.name(), self.source.owner.incarnation);
+        match is_bare {
+            true => Sender::Position { consumer, source, incarnation, position },
+            false => Sender::Event { consumer, id },
+        }
     }
 
     fn delivery(&self, event: Option<&Event<'_>>) -> Result<Delivery, Error> {
