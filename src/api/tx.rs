@@ -6,6 +6,7 @@ use std::ops::RangeBounds;
 use super::codec::{Key, Value};
 use super::map::{KeyRange, Map, TypedRows, decode_rows, encode_key, encode_value};
 use super::outbox::{Destination, Message, MessageId};
+use crate::base::canary::planted;
 use crate::base::error::Error;
 use crate::base::hash::Label;
 use crate::engine::Stage;
@@ -256,7 +257,10 @@ impl Tx<'_> {
                 Label::Ordinal(u32::try_from(unnamed).unwrap_or(u32::MAX))
             }
         };
-        let id = engine.namespace.message_id(root, to.name(), label);
+        let id = match engine.namespace.message_id(root, to.name(), label) {
+            _ if planted("message-id-by-attempt") => u128::from(engine.clock.stopwatch_us()),
+            id => id,
+        };
         if let Some(name) = message.name.as_ref().filter(|_| sent().any(|m| m.id == id)) {
             return Err(Error::message_clash(name));
         }

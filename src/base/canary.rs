@@ -54,6 +54,11 @@ pub const NAMES: &[&str] = &[
     "lease-token-not-checked",
     "lease-given-out-before-durable",
     "lease-dropped-by-an-opening",
+    "outbox-in-a-second-transaction",
+    "delivery-of-a-group-that-is-not-durable",
+    "acknowledged-only-in-memory",
+    "outbox-keys-out-of-order",
+    "message-id-by-attempt",
 ];
 
 #[cfg(not(feature = "__canaries"))]

@@ -15,6 +15,7 @@ mod groups;
 mod journal;
 mod leases;
 mod ordered;
+mod outbox;
 mod store;
 
 use std::io::Write;
@@ -142,4 +143,12 @@ canaries! {
         => leases::a_token_that_was_given_out_survives_a_power_cut;
     lease_dropped: "lease-dropped-by-an-opening"
         => leases::an_opening_leaves_a_live_lease;
+    outbox_apart: "outbox-in-a-second-transaction"
+        => outbox::a_message_is_there_with_its_event_or_not_at_all;
+    delivery_early: "delivery-of-a-group-that-is-not-durable"
+        => outbox::only_durable_messages_are_handed_out;
+    acknowledged_again: "acknowledged-only-in-memory"
+        => outbox::what_was_acknowledged_is_gone;
+    keys_out_of_order: "outbox-keys-out-of-order" => outbox::u1_messages_of_a_key_go_in_order;
+    id_by_attempt: "message-id-by-attempt" => outbox::w2_a_message_has_one_id_for_ever;
 }

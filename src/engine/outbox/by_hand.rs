@@ -39,7 +39,7 @@ impl Engine {
         place: MessagePlace,
         put_back: bool,
     ) -> Result<bool, Error> {
-        let marked = self.mark_one(destination, place);
+        let marked = self.mark_one(destination, place)?;
         let key = row::key(destination, place);
         let mut found: Option<Option<u128>> = None;
         let staged = self.in_group(|core| {
@@ -131,11 +131,11 @@ impl Engine {
     }
 
     /// Marks a dead letter, which the lane need not know.
-    fn mark_one(&self, destination: DestinationId, place: MessagePlace) -> Marked {
+    fn mark_one(&self, destination: DestinationId, place: MessagePlace) -> Result<Marked, Error> {
         let shared = self.outbox.shared(destination);
-        let mut lane = shared.wait_for(|lane| lane.is_settling(place));
+        let mut lane = self.sound_lane(&shared, |lane| lane.is_settling(place))?;
         lane.settle(place);
         let blocks = lane.known(place).is_some_and(|known| known.wait == Wait::Hand);
-        Marked { place, key_hash: None, failed: 0, blocks }
+        Ok(Marked { place, key_hash: None, failed: 0, blocks })
     }
 }

@@ -65,8 +65,7 @@ impl Engine {
         failures: &[(MessagePlace, Option<u64>, Verdict<'_>)],
         patience: &Patience,
     ) -> Result<Vec<Failure>, Error> {
-        drop(self.view()?);
-        let marked = self.mark_failures(destination, failures);
+        let marked = self.mark_failures(destination, failures)?;
         let plans: Vec<_> = marked
             .iter()
             .zip(failures)
@@ -122,9 +121,10 @@ impl Engine {
         &self,
         destination: DestinationId,
         failures: &[(MessagePlace, Option<u64>, Verdict<'_>)],
-    ) -> Vec<Option<Marked>> {
+    ) -> Result<Vec<Option<Marked>>, Error> {
         let shared = self.outbox.shared(destination);
-        let mut lane = shared.wait_for(|lane| failures.iter().any(|(p, ..)| lane.is_settling(*p)));
+        let is_settling = |lane: &Lane| failures.iter().any(|(place, ..)| lane.is_settling(*place));
+        let mut lane = self.sound_lane(&shared, is_settling)?;
         let mark = |(place, token, _): &(MessagePlace, Option<u64>, Verdict<'_>)| {
             let known = *lane.known(*place)?;
             let Wait::Answer { token: newest, .. } = known.wait else { return None };
@@ -135,7 +135,7 @@ impl Engine {
             let (key_hash, failed) = (known.key_hash, known.failed);
             Some(Marked { place: *place, key_hash, failed, blocks: false })
         };
-        failures.iter().map(mark).collect()
+        Ok(failures.iter().map(mark).collect())
     }
 
     fn plan_failure(&self, marked: &Marked, verdict: &Verdict<'_>, patience: &Patience) -> Failure {

@@ -50,10 +50,9 @@ impl Engine {
         most: usize,
         patience: &Patience,
     ) -> Result<Vec<Handed>, Error> {
-        drop(self.view()?); // heals a store that has failed, which nobody may who holds a lane
         let shared = self.outbox.shared(destination);
         self.give_up_waiting(destination, &shared, most, patience)?;
-        let mut lane = shared.lane.lock();
+        let mut lane = self.sound_lane(&shared, |_| false)?;
         let snapshot = self.state.read().snapshot.clone();
         let snapshot = if planted("delivery-of-a-group-that-is-not-durable") {
             Arc::new(self.memtable.snapshot(snapshot.stored(), Seq::MAX))
@@ -168,7 +167,7 @@ impl Round<'_> {
             match read_message(self.snapshot, self.destination, place)? {
                 Some(body) => self.hand(lane, place, body),
                 None => {
-                    // A commit that seemed to have failed was durable all the same.
+                    // Damage; the check of the whole store tells of what.
                     self.engine.pass_on(self.destination, lane, self.snapshot, place)?;
                 }
             }
@@ -199,10 +198,7 @@ impl Round<'_> {
             let waits = lane.has_met(place)
                 || lane.waits_behind(key_hash, place) && !planted("outbox-keys-out-of-order");
             if !waits {
-                lane.note(place, standing_of(&body, tried.as_ref(), key_hash, self.now));
-                if lane.known(place).is_some_and(|known| known.wait == Wait::Nothing) {
-                    self.hand(lane, place, body);
-                }
+                self.meet(lane, place, body, tried.as_ref(), key_hash);
             }
             let is_enough = !self.handed.is_empty() && looked >= LOOK_MAX;
             if self.handed.len() >= self.most || is_enough || !lane.has_room() {
@@ -212,11 +208,26 @@ impl Round<'_> {
         Ok(())
     }
 
+    /// Takes note of a message as its rows have it, and hands it out if it may go.
+    fn meet(
+        &mut self,
+        lane: &mut Lane,
+        place: MessagePlace,
+        body: MessageBody,
+        tried: Option<&Attempts>,
+        key_hash: Option<u128>,
+    ) {
+        let known = standing_of(&body, tried, key_hash, self.now);
+        lane.note(place, known);
+        if known.wait == Wait::Nothing {
+            self.hand(lane, place, body);
+        }
+    }
+
     fn hand(&mut self, lane: &mut Lane, place: MessagePlace, body: MessageBody) {
         let token = lane.next_token();
         let Some(known) = lane.known(place).copied() else { return };
-        let wait = Wait::Answer { token, until_us: self.until_us };
-        lane.note(place, Known { wait, is_doubtful: false, ..known });
+        lane.set(place, Wait::Answer { token, until_us: self.until_us });
         let attempt = known.failed.saturating_add(1);
         self.handed.push(Handed { place, token, attempt, body });
     }
@@ -257,7 +268,7 @@ fn standing_of(
         (_, Some(due)) if due.0 > now.wall_ms => Wait::Due { wall_ms: due.0 },
         _ => Wait::Nothing,
     };
-    Known { wait, key_hash, failed, is_doubtful: false }
+    Known { wait, key_hash, failed }
 }
 
 pub(super) fn damaged(table: &str, key: &[u8], m: Malformed) -> Error {

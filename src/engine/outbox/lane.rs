@@ -47,8 +47,6 @@ pub(super) struct Known {
     pub(super) key_hash: Option<u128>,
     /// Attempts that have failed.
     pub(super) failed: u32,
-    /// Somebody tried to settle it, and the commit failed: it may be gone.
-    pub(super) is_doubtful: bool,
 }
 
 /// A key with a message that is not settled.
@@ -224,12 +222,14 @@ impl Lane {
         self.settling.remove(&place);
     }
 
-    /// The commit that was to settle a message has failed: it is looked at again.
-    pub(super) fn doubt(&mut self, place: MessagePlace) {
-        if let Some(known) = self.known.get(&place).copied() {
-            let wait = if known.wait == Wait::Hand { Wait::Hand } else { Wait::Nothing };
-            self.note(place, Known { wait, is_doubtful: true, ..known });
+    /// The commit that was to settle these has failed, and what is there now is not known: looks at
+    /// everything again but for what others have been handed.
+    pub(super) fn doubt(&mut self, places: impl Iterator<Item = MessagePlace>) {
+        for place in places {
+            self.unlist(place);
+            self.known.remove(&place);
         }
+        self.begin_anew();
     }
 
     /// Looks at everything again, but for what is handed out.
@@ -243,12 +243,26 @@ impl Lane {
         }
     }
 
-    /// A message before the cursor was put back: it is met again.
+    /// A message before the cursor was put back: it comes before the later ones of its key, unless one of
+    /// them is out.
     pub(super) fn put_back(&mut self, place: MessagePlace, key_hash: Option<u128>) {
-        if place >= self.cursor || self.waits_behind(key_hash, place) {
-            return;
+        if place >= self.cursor {
+            return; // it is met there
         }
-        let known = Known { wait: Wait::Nothing, key_hash, failed: 0, is_doubtful: false };
+        let busy = key_hash.and_then(|hash| Some((hash, *self.busy.get(&hash)?)));
+        if let Some((hash, busy)) = busy.filter(|(_, busy)| busy.head != place) {
+            let wait = self.known.get(&busy.head).map(|known| known.wait);
+            let is_out = matches!(wait, Some(Wait::Answer { .. })) || self.is_settling(busy.head);
+            if is_out || busy.head < place {
+                self.waits_behind(key_hash, place);
+                return;
+            }
+            self.unlist(busy.head);
+            self.known.remove(&busy.head);
+            let behind = Some(busy.behind.map_or(busy.head, |behind| behind.min(busy.head)));
+            self.busy.insert(hash, Busy { head: place, behind });
+        }
+        let known = Known { wait: Wait::Nothing, key_hash, failed: 0 };
         self.note(place, known);
     }
 }
@@ -263,7 +277,7 @@ mod tests {
     }
 
     fn known(wait: Wait, key_hash: Option<u128>) -> Known {
-        Known { wait, key_hash, failed: 0, is_doubtful: false }
+        Known { wait, key_hash, failed: 0 }
     }
 
     #[test]
@@ -305,8 +319,10 @@ mod tests {
         lane.settle(at(2));
         assert_eq!(lane.first_ready(), None, "LN3");
         lane.settled(at(2));
-        lane.doubt(at(3));
-        assert_eq!((lane.handed_out(), lane.first_ready()), (1, Some(at(2))));
-        assert!(lane.known(at(3)).is_some_and(|k| k.is_doubtful));
+        lane.cursor = at(9);
+        lane.doubt([at(3)].into_iter());
+        assert_eq!((lane.handed_out(), lane.first_ready()), (1, None), "at(1) is out still");
+        assert!(lane.known(at(1)).is_some() && lane.known(at(3)).is_none());
+        assert_eq!(lane.cursor, MessagePlace::default());
     }
 }
