@@ -59,6 +59,7 @@ pub const NAMES: &[&str] = &[
     "acknowledged-only-in-memory",
     "outbox-keys-out-of-order",
     "message-id-by-attempt",
+    "rebuild-sends-again",
 ];
 
 #[cfg(not(feature = "__canaries"))]

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use super::Engine;
 use super::core::{Core, given_up};
 use super::flight::Crashed;
-use super::group::{Committed, Done, Group};
+use super::group::{Committed, Done, Group, Sent};
 use super::mark;
 use crate::base::canary::planted;
 use crate::base::error::Error;
@@ -44,7 +44,7 @@ struct Sealed {
     committed: Committed,
     events: usize,
     /// Messages, and to whom.
-    sent: Vec<(DestinationId, u64)>,
+    sent: Vec<(DestinationId, Sent)>,
 }
 
 /// A closed group whose record is ready to be written.

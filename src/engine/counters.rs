@@ -37,6 +37,8 @@ pub(crate) struct ConsumerCounters {
 #[derive(Debug, Default)]
 pub(crate) struct DestinationCounters {
     pub(crate) enqueued: Counter,
+    /// Sent by generations that are not served, and so not kept.
+    pub(crate) muted: Counter,
     pub(crate) handed_out: Counter,
     pub(crate) acknowledged: Counter,
     /// Attempts, those without an answer included.

@@ -140,6 +140,14 @@ impl Done {
     }
 }
 
+/// Messages to one destination.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) enqueued: u64,
+    /// Of generations that are not served.
+    pub(crate) muted: u64,
+}
+
 /// What the next commit will hold.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
@@ -149,7 +157,7 @@ pub(crate) struct Group {
     pub(crate) events: usize,
     /// Messages sent in it, and how many to whom.
     pub(crate) messages: u32,
-    pub(crate) sent: Vec<(DestinationId, u64)>,
+    pub(crate) sent: Vec<(DestinationId, Sent)>,
     /// Leases given out in it.
     pub(crate) leases: u64,
     /// Whether a handler ran in it: what they read from was fixed then.
@@ -169,12 +177,14 @@ impl Group {
         }
     }
 
-    /// Counts a message; there are few destinations, and the last is the likeliest.
-    pub(crate) fn note_sent(&mut self, destination: DestinationId) {
-        match self.sent.iter_mut().rev().find(|(id, _)| *id == destination) {
-            Some((_, messages)) => *messages += 1,
-            None => self.sent.push((destination, 1)),
-        }
+    /// The count of messages to a destination; there are few, and the last is the likeliest.
+    pub(crate) fn sent_to(&mut self, destination: DestinationId) -> &mut Sent {
+        let known = self.sent.iter().rposition(|(id, _)| *id == destination);
+        let at = known.unwrap_or_else(|| {
+            self.sent.push((destination, Sent::default()));
+            self.sent.len() - 1
+        });
+        &mut self.sent[at].1
     }
 
     /// Whether there is anything to commit.

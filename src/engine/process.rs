@@ -316,7 +316,7 @@ impl Engine {
             Verdict::Keep => {
                 self.stage_rows(core, staged.overlay);
                 if !staged.messages.is_empty() {
-                    self.stage_messages(core, staged.messages);
+                    self.stage_messages(core, case.handling.scope, staged.messages);
                 }
                 (staged.result, false)
             }

@@ -34,8 +34,6 @@ pub(crate) enum TableId {
     Attempts,
     /// Messages that were given up.
     DeadLetters,
-    /// Messages of a consumer's rebuild.
-    HeldMessages,
     /// How many messages each destination has.
     Tallies,
 }
@@ -56,7 +54,6 @@ impl TableId {
             Self::MessageKeys => "outbox-keys".to_owned(),
             Self::Attempts => "outbox-attempts".to_owned(),
             Self::DeadLetters => "outbox-dead".to_owned(),
-            Self::HeldMessages => "outbox-held".to_owned(),
             Self::Tallies => "outbox-tallies".to_owned(),
         }
     }
@@ -77,8 +74,7 @@ impl TableId {
             Self::MessageKeys => (9, 0),
             Self::Attempts => (10, 0),
             Self::DeadLetters => (11, 0),
-            Self::HeldMessages => (13, 0),
-            Self::Tallies => (14, 0),
+            Self::Tallies => (13, 0),
         };
         kind << 32 | u64::from(index)
     }
@@ -99,8 +95,7 @@ impl TableId {
             (9, 0) => Some(Self::MessageKeys),
             (10, 0) => Some(Self::Attempts),
             (11, 0) => Some(Self::DeadLetters),
-            (13, 0) => Some(Self::HeldMessages),
-            (14, 0) => Some(Self::Tallies),
+            (13, 0) => Some(Self::Tallies),
             _ => None,
         }
     }
@@ -135,7 +130,6 @@ mod tests {
             TableId::MessageKeys,
             TableId::Attempts,
             TableId::DeadLetters,
-            TableId::HeldMessages,
             TableId::Tallies,
         ];
         let mut names = std::collections::BTreeSet::new();
@@ -146,7 +140,7 @@ mod tests {
         // Application state is nobody's to reclaim, whatever the claims' catalogue names.
         let reclaimable = names.iter().filter(|name| is_reclaimable(name));
         assert_eq!(reclaimable.collect::<Vec<_>>(), ["results-0", "results-7"]);
-        assert_eq!(TableId::from_code(15 << 32), None);
+        assert_eq!(TableId::from_code(14 << 32), None);
         assert_eq!(TableId::from_code(6 << 32 | 1), None);
         assert_eq!(TableId::from_code(1), None);
     }

@@ -151,4 +151,5 @@ canaries! {
         => outbox::what_was_acknowledged_is_gone;
     keys_out_of_order: "outbox-keys-out-of-order" => outbox::u1_messages_of_a_key_go_in_order;
     id_by_attempt: "message-id-by-attempt" => outbox::w2_a_message_has_one_id_for_ever;
+    rebuild_sends: "rebuild-sends-again" => outbox::a_rebuild_sends_nothing_until_it_is_promoted;
 }

@@ -2,7 +2,7 @@
 
 use txinbox::outbox::{Delivery, Destination, Message};
 use txinbox::testkit::{PowerLoss, SimDisk};
-use txinbox::{Consumer, Error, Inbox, Outcome};
+use txinbox::{Consumer, Error, Inbox};
 
 use super::store::{Machine, counter, event, id};
 
@@ -12,11 +12,13 @@ fn open(machine: &Machine) -> Result<(Inbox, Consumer, Destination), Error> {
     Ok((inbox, consumer, to))
 }
 
-fn send(consumer: &Consumer, to: &Destination, n: u32) -> Result<Outcome<()>, Error> {
-    consumer.process(&event(n), |tx| {
+fn send(consumer: &Consumer, to: &Destination, n: u32) -> Result<(), Error> {
+    let outcome = consumer.process(&event(n), |tx| {
         tx.enqueue(to, Message::new(n.to_string()).key("k"))?;
         Ok(())
-    })
+    })?;
+    assert!(outcome.is_applied());
+    Ok(())
 }
 
 fn payloads(deliveries: &[Delivery]) -> Vec<&str> {
@@ -31,7 +33,7 @@ pub(crate) fn a_message_is_there_with_its_event_or_not_at_all() {
     inbox.close().unwrap();
     let workload = |disk: &SimDisk| {
         let Ok((_inbox, consumer, to)) = open(&Machine::with(disk.clone())) else { return };
-        let _ = send(&consumer, &to, 0).and_then(|_| send(&consumer, &to, 1));
+        let _ = send(&consumer, &to, 0).and_then(|()| send(&consumer, &to, 1));
     };
     let check = |image: &SimDisk| {
         let (_inbox, consumer, to) =
@@ -98,4 +100,19 @@ pub(crate) fn w2_a_message_has_one_id_for_ever() {
     let (_inbox, _, to) = open(&machine).unwrap();
     let again = to.waiting(None, 9).unwrap();
     assert_eq!(again.iter().map(|m| m.id()).collect::<Vec<_>>(), [first, first]);
+}
+
+/// History handled anew has sent its messages before; what comes after the promotion has not.
+pub(crate) fn a_rebuild_sends_nothing_until_it_is_promoted() {
+    let machine = Machine::new();
+    let (inbox, consumer, to) = open(&machine).unwrap();
+    send(&consumer, &to, 1).unwrap();
+    let rebuild = consumer.next_generation().unwrap();
+    send(rebuild.consumer(), &to, 1).unwrap();
+    assert_eq!(to.waiting(None, 9).unwrap().len(), 1);
+    let new = rebuild.promote().unwrap();
+    send(&new, &to, 2).unwrap();
+    assert_eq!(to.waiting(None, 9).unwrap().len(), 2);
+    let stats = inbox.stats().unwrap().destinations["to"].clone();
+    assert_eq!((stats.enqueued, stats.muted), (2, 1));
 }

@@ -14,6 +14,10 @@ use crate::base::error::Error;
 /// none is too late. The generation served goes on untouched meanwhile: feed live events to both. Once the
 /// new one has caught up, [`promote`](Self::promote) puts it in the other's place, in one commit.
 ///
+/// It sends no [messages](crate::outbox): those of history were sent by the generation served, under the same
+/// ids. Promote it once both have handled the same events, since what only the new one has handled by then is
+/// not sent later.
+///
 /// It lasts over crashes: [`Consumer::next_generation`] gives the one that is under way. Get it from there.
 ///
 /// ```

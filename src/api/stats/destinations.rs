@@ -20,6 +20,8 @@ pub struct DestinationStats {
     pub dead_letters: u64,
     /// Messages of durable events.
     pub enqueued: u64,
+    /// Messages sent by [rebuilds](crate::generation::Rebuild), which are not kept.
+    pub muted: u64,
     /// Hand-outs, repeated ones included.
     pub deliveries: u64,
     /// Messages settled.
@@ -55,6 +57,7 @@ pub(super) fn all(engine: &Engine) -> Result<BTreeMap<String, DestinationStats>,
                 oldest: now.oldest.map(|wall| age(wall.0)),
                 dead_letters: now.dead,
                 enqueued: counters.enqueued.get(),
+                muted: counters.muted.get(),
                 deliveries: counters.handed_out.get(),
                 acknowledged: counters.acknowledged.get(),
                 failed: counters.failed.get(),

@@ -38,9 +38,14 @@ impl Generations {
         self.served.insert(scope.consumer, scope.generation);
     }
 
+    /// Whether a generation is the one that is served.
+    pub(crate) fn serves(&self, scope: Scope) -> bool {
+        self.served.get(&scope.consumer) == Some(&scope.generation)
+    }
+
     /// Whether a generation is served, or is being rebuilt.
     pub(super) fn lives(&self, scope: Scope) -> bool {
-        self.served.get(&scope.consumer) == Some(&scope.generation)
+        self.serves(scope)
             || self
                 .rebuilds
                 .get(&scope.consumer)

@@ -1,7 +1,8 @@
 //! Messages on their way into the open group.
 
 use super::row::{self, MessagePlace};
-use crate::base::ids::DestinationId;
+use crate::base::canary::planted;
+use crate::base::ids::{DestinationId, Scope};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::storage::batch::Batch;
@@ -28,7 +29,20 @@ impl Outgoing {
 
 impl Engine {
     /// Adds the messages of an event that succeeded to the open group. The caller holds the slot.
-    pub(in crate::engine) fn stage_messages(&self, core: &mut Core, messages: Vec<Outgoing>) {
+    ///
+    /// Those of a generation that is not served are only counted: the one that is has sent them, or will.
+    pub(in crate::engine) fn stage_messages(
+        &self,
+        core: &mut Core,
+        scope: Scope,
+        messages: Vec<Outgoing>,
+    ) {
+        if !self.registry.read().generations.serves(scope) && !planted("rebuild-sends-again") {
+            for message in messages {
+                core.group.sent_to(message.destination).muted += 1;
+            }
+            return;
+        }
         let seq = core.seq.next();
         let from = core.group.batch.end();
         let mut bytes = 0;
@@ -36,7 +50,7 @@ impl Engine {
             let place = MessagePlace { seq, ordinal: core.group.messages };
             core.group.messages = core.group.messages.saturating_add(1);
             bytes += message.bytes();
-            core.group.note_sent(message.destination);
+            core.group.sent_to(message.destination).enqueued += 1;
             let tally = core.tallies.change(message.destination, |tally| tally.waiting += 1);
             self.outbox.note_one(message.destination, tally);
             put_message(&mut core.group.batch, place, message);

@@ -37,6 +37,7 @@ pub(crate) use row::{MessageBody, MessagePlace};
 pub(crate) use tallies::Tallies;
 
 use super::Engine;
+use super::group::Sent;
 use super::registry::{check_name, put_destination};
 use crate::base::error::Error;
 use crate::base::ids::DestinationId;
@@ -120,12 +121,14 @@ impl Engine {
     }
 
     /// A group with these messages has become durable.
-    pub(super) fn note_sent(&self, sent: &[(DestinationId, u64)]) {
+    pub(super) fn note_sent(&self, sent: &[(DestinationId, Sent)]) {
         if sent.is_empty() {
             return;
         }
-        for (destination, messages) in sent {
-            self.counters.destination(*destination).enqueued.add(*messages);
+        for (destination, sent) in sent {
+            let counters = self.counters.destination(*destination);
+            counters.enqueued.add(sent.enqueued);
+            counters.muted.add(sent.muted);
         }
         self.outbox.ring();
     }
